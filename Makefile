@@ -60,7 +60,7 @@ thresholds: $(VENV)/.dev
 
 torture: $(VENV)/.dev
 	$(BIN)/python -m bench.torture crash --runs 200 --seed 1
-	$(BIN)/python -m bench.torture disk --seed 1
+	$(BIN)/pytest -q tests/store/test_full_disk.py
 	$(BIN)/python -m bench.torture crowd --processes 8 --seconds 120 --seed 1
 	$(BIN)/python -m bench.torture reembed --memories 5000
 

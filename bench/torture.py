@@ -1,6 +1,6 @@
-"""Torture for store files: `kill -9`, disks without space, many processes on one file, a change of model under fire.
+"""Torture for store files: `kill -9`, many processes on one file, a change of model under fire.
 
-    python -m bench.torture crash|disk|crowd|reembed [--plant]
+    python -m bench.torture crash|crowd|reembed [--plant]
 
 Writers run random verbs and note in a journal what they are about to do and what the store acknowledged. Afterwards
 the file is compared with the journals: every acknowledged version is there, nothing half-done is, `doctor` and SQLite
@@ -9,25 +9,18 @@ find no fault. Exit code 1: something is wrong. `--plant` damages the store firs
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import multiprocessing
 import os
-import re
-import resource
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from queue import Empty
 from random import Random
@@ -41,34 +34,18 @@ from alembic.config import Config
 from sqlalchemy import Engine as Database
 from sqlalchemy import NullPool, create_engine, event
 
-from bench.writers import (
-    VERBS,
-    Checked,
-    Journal,
-    Row,
-    Step,
-    Writer,
-    board,
-    counted,
-    examine,
-    opened,
-    read_journal,
-)
+from bench.driver import PATIENCE, Plant, Seconds, Seed, kept_on_failure, listed, received, report, started, stop
+from bench.writers import Checked, Journal, Row, Step, Writer, board, counted, examine, opened, read_journal
 from salience import compose
-from salience.errors import NotFoundError, SalienceError, StoreError
+from salience.errors import NotFoundError, SalienceError
 from salience.maintain import reembed as reembedding
 from salience.store import schema
 from salience.testing.doubles import HashedEmbedder
 
-PATIENCE: Final = 60.0
-"""Seconds after which a silent process is given up."""
 LIVES: Final = 3
 LAST_VERBS: Final = ("reflect",)
 """Verbs whose work the previous revision of the schema cannot hold."""
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
-Runs = Annotated[int, typer.Option(min=1, help="Files.")]
-Seed = Annotated[int, typer.Option(help="Seed of all choices; the moments of kills are the machine's own.")]
-Plant = Annotated[bool, typer.Option("--plant", help="Damage the store first; the check has to find it.")]
 
 
 def traces(file: Path, journals: Sequence[Path]) -> int:
@@ -135,32 +112,6 @@ def light(statements: int) -> None:
 
         if isinstance(driver, sqlite3.Connection):
             driver.set_trace_callback(burn)
-
-
-def started(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
-    """Start a process that has no thread or connection of this one; return it and the line to it."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["alembic.command", "bench.writers"])
-    here, there = context.Pipe()
-    process = context.Process(target=work, args=(*arguments, there), daemon=True)
-    process.start()
-    there.close()
-    return process, here
-
-
-def stop(process: Any) -> None:
-    """Wait for a process to end; kill it after `PATIENCE` seconds."""
-    process.join(PATIENCE)
-    process.kill()
-    process.join()
-
-
-def received(line: Any, patience: float = PATIENCE) -> Any:
-    """Return the next message of a process; None if it ends or sends none."""
-    try:
-        return line.recv() if line.poll(patience) else None
-    except EOFError:
-        return None
 
 
 def await_message(message: str, most: float) -> Callable[[Random, Path, Sequence[Any]], None]:
@@ -284,7 +235,7 @@ def lives(folder: Path, number: int, seed: int, plant: bool) -> tuple[Counter[st
 
 
 @app.command()
-def crash(runs: Runs = 200, seed: Seed = 1, plant: Plant = False) -> None:
+def crash(runs: Annotated[int, typer.Option(min=1, help="Files.")] = 200, seed: Seed = 1, plant: Plant = False) -> None:
     """Kill writers at random moments and compare the files with the journals of acknowledged writes."""
     kills, verbs, totals, left = Counter[str](), Counter[str](), Checked(), 0
     with kept_on_failure() as place:
@@ -296,280 +247,20 @@ def crash(runs: Runs = 200, seed: Seed = 1, plant: Plant = False) -> None:
             totals.add(checked)
             if not checked.faults:
                 shutil.rmtree(folder)
-        print(f"files                  {runs}")
-        print(f"killed processes       {kills.total()}: {listed(kills)}")
-        print(f"verbs acknowledged     {verbs.total():,}: {listed(verbs)}")
-        print(f"versions acknowledged  {totals.acknowledged:,}")
-        whole, absent = totals.whole, totals.absent
-        print(f"writes cut off         {whole + absent}: {whole} found whole, {absent} not there at all")
-        print(f"acknowledged and lost  {totals.lost}")
-        print(f"erased, with a trace   {left}")
-        print(f"failed to open         {sum('does not open' in fault for fault in totals.faults)}")
-        report(totals.faults)
-
-
-def listed(counts: Counter[str]) -> str:
-    """Return counts as words."""
-    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
-
-
-def report(faults: Sequence[str]) -> None:
-    """Print faults; end with 1 where there are any."""
-    print(f"faults                 {len(faults)}")
-    for fault in faults[:20]:
-        print(f"  {fault}")
-    if faults:
-        raise typer.Exit(1)
-
-
-@contextmanager
-def kept_on_failure() -> Iterator[Path]:
-    """Yield a new folder that is removed unless there were faults."""
-    place = Path(tempfile.mkdtemp(prefix="salience-torture-"))
-    place.chmod(0o755)
-    try:
-        yield place
-    except typer.Exit:
-        print(f"The files are in {place}.", file=sys.stderr)
-        raise
-    shutil.rmtree(place)
-
-
-# --- disk: no space, no rights ----------------------------------------------------------------------------------------
-
-ROOMS: Final = (0, 1, 100, 4_096, 4_097, 8_192, 12_288, 20_480, 24_720, 41_200, 61_440, 82_400, 123_600, 200_000)
-"""Bytes that the store may still write, one after the other."""
-PLENTY: Final = 1 << 26
-
-
-class UnavailableError(Exception):
-    """This machine, or this user, cannot make the pressure."""
-
-
-def called(*arguments: str) -> None:
-    """Run a program of the system.
-
-    Raises:
-        UnavailableError: it is missing or fails.
-    """
-    try:
-        subprocess.run(arguments, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UnavailableError(f"{' '.join(arguments)}: {error}") from error
-
-
-Guard = Callable[[], AbstractContextManager[Any]]
-"""Context manager around each call of the engine."""
-
-
-@contextmanager
-def limited(file: Path, room: int) -> Iterator[Guard]:
-    """Limit the size of files that the process writes, but only while the engine runs."""
-    log = file.with_name(f"{file.name}-wal")
-    size = (log.stat().st_size if log.exists() else 0) + room
-
-    @contextmanager
-    def guard() -> Iterator[None]:
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-    yield guard
-
-
-@contextmanager
-def full(file: Path, room: int) -> Iterator[Guard]:
-    """Shrink the mounted file system in memory until only `room` bytes are free."""
-    held = os.statvfs(file.parent)
-    size = (held.f_blocks - held.f_bfree) * held.f_frsize + max(room, 1)
-    called("mount", "-o", f"remount,size={size}", str(file.parent))
-    try:
-        yield nullcontext
-    finally:
-        called("mount", "-o", f"remount,size={PLENTY}", str(file.parent))
-
-
-@contextmanager
-def locked(file: Path, _: int) -> Iterator[Guard]:
-    """Make the file and its log immutable (`chattr +i`), even for a process that has them open."""
-    paths = (str(file), f"{file}-wal")
-    called("chattr", "+i", *paths)
-    try:
-        yield nullcontext
-    finally:
-        called("chattr", "-i", *paths)
-
-
-@contextmanager
-def read_only(file: Path, _: int) -> Iterator[Guard]:
-    """Make the files and the folder read-only; root gives up its right to ignore modes."""
-    give_up_rights()
-    paths = [*file.parent.glob(f"{file.name}*"), file.parent]
-    for path in paths:
-        path.chmod(0o500 if path.is_dir() else 0o400)
-    try:
-        yield nullcontext
-    finally:
-        for path in reversed(paths):  # the folder first
-            path.chmod(0o700 if path == file.parent else 0o600)
-
-
-@contextmanager
-def moved(file: Path, _: int) -> Iterator[Guard]:
-    """Move the file away while it is open."""
-    gone = file.rename(file.with_name("gone.db"))
-    try:
-        yield nullcontext
-    finally:
-        gone.rename(file)
-
-
-@dataclass
-class Pressure:
-    """A way to keep a store from writing, the free bytes to try, and whether writes or reads must then fail."""
-
-    apply: Callable[[Path, int], AbstractContextManager[Guard]]
-    rooms: Sequence[int] = (0,)
-    refuses: bool = True
-    reads: bool = True
-
-
-CASES: Final = {
-    "limit on the size of a file": Pressure(limited, ROOMS),
-    "full disk": Pressure(full, ROOMS),
-    "file and log locked": Pressure(locked),
-    "rights taken away": Pressure(read_only, refuses=False),  # a process with open files may continue
-    "file moved away": Pressure(moved, reads=False),
-}
-
-
-def give_up_rights() -> None:
-    """Take from this process root's right to ignore the modes of files (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH)."""
-    if os.geteuid() != 0:
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    if libc.capget(header, sets):
-        raise OSError(ctypes.get_errno(), "capget failed")
-    for place in range(3):
-        sets[place] &= ~(1 << 1 | 1 << 2)
-    if libc.capset(header, sets):
-        raise OSError(ctypes.get_errno(), "capset failed")
-
-
-def squeezed(name: str, file: Path, notes: Path, seed: int, rooms: Sequence[int] | None, line: Any) -> None:
-    """Run a case in this process, with a little more room each time; send the store's errors."""
-    journal, errors = Journal(notes), Counter[str]()
-    pressure = CASES[name]
-    try:
-        with opened(file) as engine:
-            writer = Writer(engine, journal, seed)
-            for make, _weight in VERBS.values():  # imports that verbs need happen while they can be read
-                if (ready := make(writer)) is not None:
-                    writer.run("first", ready)
-            import numpy.ma  # noqa: F401 - NumPy loads it late
-
-            for room in rooms or pressure.rooms:
-                with pressure.apply(file, room) as guard:
-                    errors[f"writing: {write_error(writer, guard)}"] += 1
-                    errors[f"reading: {read_error(writer, guard)}"] += 1
-                for _ in range(10):  # with the room back, the same engine writes on
-                    writer.step()
-        if pressure.refuses and "writing: None" in errors:
-            journal.note(failure="the store refused nothing")
-        if pressure.reads and errors["reading: None"] != errors.total() // 2:
-            journal.note(failure="the store refused to be read")
-    except Exception as error:
-        journal.note(failure=f"ended with {type(error).__name__}: {error}")
-    line.send(errors)
-
-
-def write_error(writer: Writer, guard: Guard) -> str | None:
-    """Run verbs until the store refuses one; return its error, None after 200 verbs."""
-
-    def guarded(run: Callable[[], Any]) -> Any:
-        with guard():
-            return run()
-
-    for _ in range(200):
-        name = writer.chance.choice(list(VERBS))
-        try:
-            if (ready := VERBS[name][0](writer)) is not None:
-                writer.run(name, replace(ready, run=partial(guarded, ready.run)))
-        except StoreError as error:
-            return re.sub(r"/\S+memory\.db", "FILE", f"{type(error).__name__}: {error}")
-    return None
-
-
-def read_error(writer: Writer, guard: Guard) -> str | None:
-    """Read a memory by its id and by its text; return the error, None if both find it."""
-    row = writer.any_own()
-    if row is None:
-        return None
-    try:
-        with guard():
-            found = writer.engine.get(row.id, user_id=writer.user)
-            hits = writer.engine.recall(row.content, limit=5, min_score=0, dry_run=True, user_id=writer.user)
-    except StoreError as error:
-        return type(error).__name__
-    if found.version != row.version or row.id not in [hit.memory.id for hit in hits]:
-        writer.journal.note(failure=f"version {row.version} of {row.id} is not found under pressure")
-    return None
-
-
-def case(folder: Path, name: str, seed: int, rooms: Sequence[int] | None = None) -> tuple[Counter[str], Checked]:
-    """Run a case in a process of its own; return the store's errors and the check.
-
-    Raises:
-        UnavailableError: this machine or user cannot create the pressure.
-    """
-    file = folder / "home" / "memory.db"
-    file.parent.mkdir()
-    press = CASES[name].apply
-    if press is locked:
-        (probe := folder / "probe").touch()
-        called("chattr", "+i", str(probe))
-        called("chattr", "-i", str(probe))
-    if press is full:
-        called("mount", "-t", "tmpfs", "-o", f"size={PLENTY}", "tmpfs", str(file.parent))
-    try:
-        process, line = started(squeezed, name, file, folder / "w0.journal", seed, rooms)
-        errors = received(line, 10 * PATIENCE)
-        stop(process)
-        checked = examine(file, folder, str(seed))
-        if errors is None:
-            checked.faults.append(f"the process ended with exit code {process.exitcode}, without a result")
-        return errors or Counter(), checked
-    finally:
-        if press is full:
-            called("umount", str(file.parent))
-
-
-@app.command()
-def disk(seed: Seed = 1, plant: Plant = False) -> None:
-    """Take the space and the rights away in the middle of writing, and give them back."""
-    faults = []
-    with kept_on_failure() as place:
-        for number, name in enumerate(CASES):
-            (folder := place / f"case-{number}").mkdir()
-            folder.chmod(0o755)
-            print(name)
-            try:
-                errors, checked = case(folder, name, seed)
-                if plant and (folder / "home" / "memory.db").exists():
-                    plant_loss(folder / "home" / "memory.db")
-                    checked = examine(folder / "home" / "memory.db", folder, "planted")
-            except UnavailableError as error:
-                print(f"  skipped: {error}")
-                continue
-            for what, count in sorted(errors.items()):
-                print(f"  {what}: {count} times")
-            print(f"  versions acknowledged {checked.acknowledged:,}, lost {checked.lost}")
-            faults += [f"{name}: {fault}" for fault in checked.faults]
-        report(faults)
+        report(
+            {
+                "files": runs,
+                "killed processes": listed(kills),
+                "verbs acknowledged": listed(verbs),
+                "versions acknowledged": totals.acknowledged,
+                "writes cut off, found whole": totals.whole,
+                "writes cut off, not there": totals.absent,
+                "acknowledged and lost": totals.lost,
+                "erased, with a trace": left,
+                "failed to open": sum("does not open" in fault for fault in totals.faults),
+            },
+            totals.faults,
+        )
 
 
 # --- crowd: many processes on one file --------------------------------------------------------------------------------
@@ -683,22 +374,29 @@ def run_crowd(folder: Path, processes: int, seconds: float, seed: int, plant: bo
 @app.command()
 def crowd(
     processes: Annotated[int, typer.Option(min=2, help="Processes.")] = 8,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Duration.")] = 120.0,
+    seconds: Seconds = 120.0,
     seed: Seed = 1,
     plant: Plant = False,
 ) -> None:
     """Let processes write and recall on one file, and read what the others have just written."""
     with kept_on_failure() as folder:
         figures, checked = run_crowd(folder, processes, seconds, seed, plant)
-        print(f"processes              {processes}, for {seconds:.0f} s")
-        for name, took in (("writes", figures.writes), ("recalls", figures.recalls)):
-            rate = f"{len(took) / seconds:.0f} a second; p50 {median(took or [0]) * 1e3:.1f} ms"
-            print(f"{name:<22} {len(took):,}, {rate}")
-        print(f"recalls not counted    {figures.uncounted}")
-        print(f"versions acknowledged  {checked.acknowledged:,}")
-        print(f"acknowledged and lost  {checked.lost}")
-        print(f"stale reads            {figures.stale} of {figures.received:,} memories written by another process")
-        report(checked.faults)
+        rates = {
+            name: f"{len(took):,}, {len(took) / seconds:.0f} a second; p50 {median(took or [0]) * 1e3:.1f} ms"
+            for name, took in (("writes", figures.writes), ("recalls", figures.recalls))
+        }
+        report(
+            {
+                "processes": processes,
+                **rates,
+                "recalls not counted": figures.uncounted,
+                "versions acknowledged": checked.acknowledged,
+                "acknowledged and lost": checked.lost,
+                "read from other processes": figures.received,
+                "stale reads": figures.stale,
+            },
+            checked.faults,
+        )
 
 
 # --- reembed: a change of model that is killed again and again --------------------------------------------------------
@@ -815,9 +513,7 @@ def reembed(
     with kept_on_failure() as folder:
         new = HashedEmbedder("new", 64 if same_dimension else 96)
         counts, faults = change_model(folder, memories, kills, new, plant)
-        for name, count in counts.items():
-            print(f"{name:<22} {count:,}")
-        report(faults)
+        report(counts, faults)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ import typer
 from psycopg import sql
 from sqlalchemy import make_url
 
-from bench.torture import PATIENCE, Plant, Seed, listed, received, report, started
-from bench.torture import stop as end
+from bench.driver import PATIENCE, Plant, Seconds, Seed, Threads, listed, received, report, started
+from bench.driver import stop as end
 from bench.writers import (
     ABOUT,
     RULES,
@@ -56,7 +56,6 @@ from tests.postgres_proxy import Cut, Cutter
 from tests.postgres_server import Server, fresh, server
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
-Threads = Annotated[int, typer.Option(min=1, help="Threads.")]
 PROFILES: Final = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
 MARK: Final = re.compile(r"mark\d{4}end")
 """Part of every text, tag, entity and metadata value of one tenant; coordinates, keys and facts are the same in all."""
@@ -401,7 +400,7 @@ def open_leak(dsn: str) -> None:
 def leaks(
     tenants: Annotated[int, typer.Option(min=2)] = 50,
     threads: Threads = 16,
-    seconds: Annotated[float, typer.Option(min=0.1)] = 60.0,
+    seconds: Seconds = 60.0,
     seed: Seed = 1,
     plant: Plant = False,
 ) -> None:
@@ -410,12 +409,19 @@ def leaks(
         if plant:
             open_leak(dsn)
         found = find_leaks(dsn, tenants, threads, seed, seconds=seconds, log=running.log)
-    print(f"tenants, threads        {tenants}, {threads}")
-    print(f"verbs answered          {found.verbs.total():,}: {listed(found.verbs)}")
-    print(f"refused on others' ids  {found.refused.total():,}: {listed(found.refused)}")
-    print(f"statements by hand      {found.statements:,}: {found.seen} rows seen, {found.changed} changed")
-    print(f"answers with a leak     {found.foreign}")
-    report([f"{count} times: {fault}" for fault, count in found.faults.most_common()])
+    report(
+        {
+            "tenants": tenants,
+            "threads": threads,
+            "verbs answered": listed(found.verbs),
+            "refused on others' ids": listed(found.refused),
+            "statements by hand": found.statements,
+            "rows of others seen": found.seen,
+            "rows of others changed": found.changed,
+            "answers with a leak": found.foreign,
+        },
+        [f"{count} times: {fault}" for fault, count in found.faults.most_common()],
+    )
 
 
 # --- kill -------------------------------------------------------------------------------------------------------------
@@ -611,14 +617,18 @@ def kill(
     with database() as (running, dsn), TemporaryDirectory() as folder:
         done = kill_server(running, dsn, Path(folder), rounds, seed, threads, processes, plant)
     checks = list(done.checked.values())
-    print(f"harms                  {done.harms.total()}: {listed(done.harms)}")
-    print(f"commits cut off        {done.cuts}")
-    print(f"until all write again  {median(done.back):.1f} s, at most {max(done.back):.1f} s")
-    print(f"verbs acknowledged     {done.verbs.total():,}: {listed(done.verbs)}")
-    print(f"errors of writers      {done.errors.total()}: {listed(done.errors)}")
-    print(f"versions acknowledged  {sum(one.acknowledged for one in checks):,}")
-    print(f"acknowledged and lost  {sum(one.lost for one in checks)}")
-    report(done.faults)
+    report(
+        {
+            "harms": listed(done.harms),
+            "commits cut off": done.cuts,
+            "until all write again": f"{median(done.back):.1f} s, at most {max(done.back):.1f} s",
+            "verbs acknowledged": listed(done.verbs),
+            "errors of writers": listed(done.errors),
+            "versions acknowledged": sum(one.acknowledged for one in checks),
+            "acknowledged and lost": sum(one.lost for one in checks),
+        },
+        done.faults,
+    )
 
 
 # --- tenants ----------------------------------------------------------------------------------------------------------
@@ -670,11 +680,17 @@ def tenants(count: Annotated[int, typer.Option(min=20)] = 3000, threads: Threads
     """Make tenants in a row, and compare what the first and the last cost."""
     with database() as (_, dsn):
         figures, faults = make_tenants(dsn, count, threads)
-    early, late = figures["early"], figures["late"]
-    print(f"tenants                {count:,} by {threads} threads")
-    print(f"recall, p50            first tenth {figures['first ms']:.1f} ms, last tenth {figures['last ms']:.1f} ms")
-    print(f"server process         {early['backend'] / 1e6:.1f} MB at first, {late['backend'] / 1e6:.1f} MB at last")
-    report(faults)
+    report(
+        {
+            "tenants": count,
+            "threads": threads,
+            "recall, first tenth": f"p50 {figures['first ms']:.1f} ms",
+            "recall, last tenth": f"p50 {figures['last ms']:.1f} ms",
+            "server process at first": f"{figures['early']['backend'] / 1e6:.1f} MB",
+            "server process at last": f"{figures['late']['backend'] / 1e6:.1f} MB",
+        },
+        faults,
+    )
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
+from bench.driver import Plant, Seconds, Seed, Threads, listed, report
 from bench.served import empty_store, running
-from bench.torture import Plant, Seed, listed, report
 from bench.torture_postgres import ID, MARK, PROFILES, mark, name
 from bench.writers import ABOUT, WORDS
 from salience import compose
@@ -560,8 +560,8 @@ def serve(kind: str, workers: int) -> Iterator[tuple[str, Engine, Keyring, Path]
 @app.command()
 def leaks(
     store: Kind = "sqlite",
-    seconds: Annotated[float, typer.Option(min=0.1)] = 120.0,
-    threads: Annotated[int, typer.Option(min=1)] = 12,
+    seconds: Seconds = 120.0,
+    threads: Threads = 12,
     workers: Annotated[int, typer.Option(min=1, help="Processes of the server.")] = 2,
     seed: Seed = 1,
     plant: Plant = False,
@@ -571,13 +571,19 @@ def leaks(
         found = find_leaks(url, engine, keyring, threads, seed, seconds=seconds, plant=plant)
         if MARK.search(log.read_text(errors="replace").lower()):
             found.faults["the server's log holds a memory's text"] += 1
-    print(f"keys, tenants, threads       {5 * TENANTS}, {TENANTS}, {threads}, for {seconds:.0f} s")
-    print(f"requests done                {found.done.total():,}: {listed(found.done)}")
-    print(f"requests refused             {found.refused.total():,}: {listed(found.refused)}")
-    print(f"tries beyond the key         {found.beyond.total():,}, each beside one on nothing: {listed(found.beyond)}")
-    print(f"requests under revoked keys  {found.under_revoked:,}")
-    print(f"versions in the end          {found.versions:,}")
-    report([f"{count} times: {fault}" for fault, count in found.faults.most_common()])
+    report(
+        {
+            "keys": 5 * TENANTS,
+            "tenants": TENANTS,
+            "threads": threads,
+            "requests done": listed(found.done),
+            "requests refused": listed(found.refused),
+            "tries beyond the key": listed(found.beyond),
+            "requests under revoked keys": found.under_revoked,
+            "versions in the end": found.versions,
+        },
+        [f"{count} times: {fault}" for fault, count in found.faults.most_common()],
+    )
 
 
 # --- timing -----------------------------------------------------------------------------------------------------------
