@@ -162,7 +162,7 @@ class Meta:
 
     def pin(self, names: tuple[str, str, str] = PINNED) -> Pin | None:
         """Return the pin under some names; None where there is none."""
-        name, dimension, fingerprint = (self.values.get(part) for part in names)
+        name, dimension, fingerprint = map(self.values.get, names)
         if not name or dimension is None:
             return None
         try:
