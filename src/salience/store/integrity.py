@@ -9,28 +9,25 @@ import base64
 import json
 import os
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, exists, func, select, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from salience.errors import DamagedError, InputError
-from salience.records import Finding, Scope
-from salience.records.ids import short_id
-from salience.store import keyring, schema
-from salience.store.pins import PINNED, SET_ASIDE, Meta, invalidate, write_meta
+from salience.errors import DamagedError
+from salience.records import Finding
+from salience.store import keyring
+from salience.store.pins import PINNED, SET_ASIDE, Meta, invalidate
 from salience.store.rows import RECORD, is_text, to_memory
 
 MOST: Final = 100
 """Maximum findings of one kind."""
 _VERSIONED: Final = ("memories", "versions")
-_COORDINATES: Final = ("environment", "project", "user_id", "agent_id")
 _DERIVED: Final = ("terms", "distinctions")
 """Columns that are derived from a memory's text, and can be computed again."""
 _BACKUP: Final = "Put a backup in its place: salience reinstate FILE"
@@ -41,6 +38,36 @@ _PLACE: Final = f"a file beside the store, whose name ends in {_ASIDE}"
 Repair = Callable[[Connection], None]
 Found = tuple[Finding, Repair | None]
 """A problem and its repair; None where there is none, and the finding says what to do."""
+Check = Callable[[Connection], Iterable[Found]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A check that finds one problem in each row of a query.
+
+    Attributes:
+        check: name of the check.
+        query: query; a column `id` is the memory's id in the finding, and a `count` of 0 is no problem.
+        problem: problem in words, with the columns of the row in braces.
+        repairs: statements that repair all of them; none if there is no repair.
+    """
+
+    check: str
+    query: str
+    problem: str
+    repairs: tuple[str, ...] = ()
+
+    def __call__(self, connection: Connection) -> Iterator[Found]:
+        """Yield a finding for each row of the query."""
+        for row in connection.exec_driver_sql(self.query).mappings():
+            if row.get("count") != 0:
+                finding = Finding(self.check, row.get("id"), self.problem.format(**row))
+                yield finding, self.repair if self.repairs else None
+
+    def repair(self, connection: Connection) -> None:
+        """Repair all problems."""
+        for statement in self.repairs:
+            connection.exec_driver_sql(statement)
 
 
 def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
@@ -56,26 +83,34 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
         damage = [finding if finding in left else replace(finding, repaired=True) for finding in damage]
     if not all(finding.repaired for finding in damage):
         return damage
-    found = [each for check in _CHECKS for each in check(connection)]
-    if not repair:
-        return [*damage, *(_with_remedy(*each, repaired=False) for each in found)]
-    repairs = dict.fromkeys(mend for _, mend in found if mend is not None)
-    for mend in repairs:
+    found = run(connection, _CHECKS, repair, MOST)
+    for finding, mend in found:
+        remedy = "" if mend is None or finding.repaired else f" {_MENDED}"
+        if mend is _move_aside:
+            done = f" Moved to {_PLACE}."
+            remedy = done if finding.repaired else f" To move it to {_PLACE}: salience doctor --repair"
+        damage.append(replace(finding, problem=finding.problem + remedy))
+    return damage
+
+
+def run(connection: Connection, checks: Sequence[Check], repair: bool, most: int | None = None) -> list[Found]:
+    """Return the problems that checks find, at most some of each check, and repair them if `repair` is set.
+
+    `repaired` is set on the findings that are gone after the repairs.
+    """
+
+    def findings() -> list[Found]:
+        return [found for check in checks for found in islice(check(connection), most)]
+
+    found = findings()
+    mends = dict.fromkeys(mend for _, mend in found if mend is not None)
+    if not repair or not mends:
+        return found
+    for mend in mends:
         mend(connection)
-    if repairs:
-        invalidate(connection)
-    left = {finding for check in _CHECKS for finding, _ in check(connection)}
-    return [*damage, *(_with_remedy(*each, repaired=each[0] not in left) for each in found)]
-
-
-def _with_remedy(finding: Finding, mend: Repair | None, *, repaired: bool) -> Finding:
-    """Return a finding with the next step of the operator, if one is left."""
-    if mend is _move_aside:
-        what = f"Moved to {_PLACE}." if repaired else f"To move it to {_PLACE}: salience doctor --repair"
-        return replace(finding, problem=f"{finding.problem} {what}", repaired=repaired)
-    if repaired:
-        return replace(finding, repaired=True)
-    return finding if mend is None else replace(finding, problem=f"{finding.problem} {_MENDED}")
+    invalidate(connection)
+    left = {finding for finding, _ in findings()}
+    return [(replace(finding, repaired=finding not in left), mend) for finding, mend in found]
 
 
 def _damage(connection: Connection) -> list[Finding]:
@@ -88,32 +123,6 @@ def _damage(connection: Connection) -> list[Finding]:
     text = "\n".join(map(str, lines)).encode(errors="replace").decode()
     problems = [line for line in text.splitlines() if line != "ok" and not line.startswith("***")]
     return [Finding("integrity", None, f"{line.rstrip('.')}. {_BACKUP}") for line in problems]
-
-
-def _orphans(connection: Connection) -> list[Found]:
-    """Return the rows of missing memories; all but versions can be deleted."""
-    counts = Counter(table for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"))
-    counts["touches"] = connection.exec_driver_sql(  # no foreign key covers them
-        "SELECT count(*) FROM touches AS t "
-        "WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = t.tenant AND m.id = t.id)"
-    ).scalar_one()
-    found: list[Found] = []
-    for table, count in sorted((+counts).items()):
-        problem = f"{count} rows of {table!r} belong to a memory that is not there."
-        if table == "versions":
-            found.append((Finding("rows", None, f"{problem} {_BACKUP}"), None))
-        else:
-            found.append((Finding("rows", None, problem), partial(_drop, table)))
-    return found
-
-
-def _drop(table: str, connection: Connection) -> None:
-    """Delete the rows of missing memories from a table."""
-    name = "memory_id" if table == "activations" else "id"
-    connection.exec_driver_sql(
-        f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM memories AS m "  # noqa: S608 - names of ours
-        f"WHERE m.tenant = {table}.tenant AND m.id = {table}.{name})"
-    )
 
 
 def pins(connection: Connection) -> Iterator[Found]:
@@ -129,139 +138,11 @@ def pins(connection: Connection) -> Iterator[Found]:
         yield Finding("pins", None, problem), None
 
 
-_UNORDERED: Final = "typeof(seq) <> 'integer'"
-
-
-def _sequence(connection: Connection) -> list[Found]:
-    """Return whether rows are ahead of the change sequence, which would hide the next writes from other processes."""
-    count = f"SELECT count(*) FROM memories WHERE {_UNORDERED}"  # noqa: S608 - a constant condition
-    unordered: int = connection.exec_driver_sql(count).scalar_one()
-    if unordered:
-        problem = f"{unordered} rows of 'memories' have no number in the change sequence."
-        return [(Finding("sequence", None, problem), _order)]
-    known = Meta.read(connection).values.get("sequence", "0")
-    latest = _latest(connection)
-    if is_number(known) and int(known) >= latest:
-        return []
-    problem = f"the change sequence stands at {known}, and a row at {latest}."
-    return [(Finding("sequence", None, problem), _raise_sequence)]
-
-
-def _latest(connection: Connection) -> int:
-    latest = (
-        "SELECT max(coalesce((SELECT max(seq) FROM memories WHERE typeof(seq) = 'integer'), 0), "
-        "coalesce((SELECT max(seq) FROM touches WHERE typeof(seq) = 'integer'), 0))"
-    )
-    return int(connection.exec_driver_sql(latest).scalar_one())
-
-
-def _order(connection: Connection) -> None:
-    """Give the rows without a number the next one, so that every process reads them again."""
-    connection.exec_driver_sql(f"UPDATE memories SET seq = ? WHERE {_UNORDERED}", (_latest(connection) + 1,))  # noqa: S608
-    _raise_sequence(connection)
-
-
-def _raise_sequence(connection: Connection) -> None:
-    write_meta(connection, {"sequence": str(_latest(connection))})
-
-
-def _names(connection: Connection) -> list[Found]:
-    """Return the rows whose short id or home does not follow from their id and coordinates."""
-    found = [Finding("names", row.id, "its short id is not that of its id.") for row in _misnamed(connection)]
-    found += [
-        Finding("names", row.id, f"its home in {table!r} is not that of its scope.")
-        for table in _VERSIONED
-        for row in _misplaced(connection, table)
-    ]
-    return [(finding, _rename) for finding in found[:MOST]]
-
-
-def _misnamed(connection: Connection) -> list[Any]:
-    rows = connection.exec_driver_sql("SELECT tenant, id, short_id FROM memories")
-    return [row for row in rows if row.short_id != short_id(row.id)]
-
-
-def _misplaced(connection: Connection, table: str) -> list[Any]:
-    rows = connection.exec_driver_sql(f"SELECT tenant, id, home, {', '.join(_COORDINATES)} FROM {table}")  # noqa: S608
-    return [row for row in rows if row.home != _home(row)]
-
-
-def _home(row: Any) -> str | None:
-    """Return the home of a row's coordinates; None if they are invalid."""
-    try:
-        return Scope(row.tenant, *(getattr(row, name) for name in _COORDINATES)).home_key
-    except InputError:
-        return None
-
-
-def _rename(connection: Connection) -> None:
-    """Correct every short id and home, except where another memory has the key at that home."""
-    for row in _misnamed(connection):
-        _set(connection, "memories", "short_id", short_id(row.id), row)
-    for table in _VERSIONED:
-        for row in _misplaced(connection, table):
-            _set(connection, table, "home", _home(row) or row.home, row)
-
-
-def _set(connection: Connection, table: str, column: str, value: str, row: Any) -> None:
-    statement = text(f"UPDATE OR IGNORE {table} SET {column} = :value WHERE tenant = :tenant AND id = :id")  # noqa: S608
-    connection.execute(statement, {"value": value, "tenant": row.tenant, "id": row.id})
-
-
-ENDS: Final = """
-    WITH each AS (
-        SELECT tenant, id, version, changed_at FROM versions UNION ALL
-        SELECT tenant, id, version, changed_at FROM memories)
-    SELECT one.tenant, one.id, one.version, next.changed_at AS due FROM versions AS one JOIN each AS next
-    ON one.tenant = next.tenant AND one.id = next.id AND next.version = one.version + 1
-    WHERE one.valid_to <> next.changed_at"""
-"""Versions that do not end when the next one begins, with the right end as `due`."""
-
-
-def _ends(connection: Connection) -> list[Found]:
-    """Return the versions that do not end when the next one begins."""
-    return [
-        (Finding("versions", row.id, f"version {row.version} does not end when the next one begins."), _set_ends)
-        for row in connection.exec_driver_sql(f"{ENDS} LIMIT {MOST}")
-    ]
-
-
-def _set_ends(connection: Connection) -> None:
-    statement = text("UPDATE versions SET valid_to = :due WHERE tenant = :tenant AND id = :id AND version = :version")
-    rows = [dict(row) for row in connection.exec_driver_sql(ENDS).mappings()]
-    if rows:
-        connection.execute(statement, rows)
-
-
 def laid_by(connection: Connection) -> Iterator[Found]:
     """Yield prepared vectors of an unknown model."""
     values = Meta.read(connection).values
-    count = connection.exec_driver_sql("SELECT count(*) FROM laid_by").scalar_one()
-    if count and not (values.get(SET_ASIDE[0]) and is_number(values.get(SET_ASIDE[1], ""))):
-        yield (
-            Finding("set aside", None, f"{count} vectors are set aside for a model that is not known."),
-            _drop_set_aside,
-        )
-
-
-def _drop_set_aside(connection: Connection) -> None:
-    connection.execute(delete(schema.laid_by))
-
-
-_IS_STRAY: Final = ~exists(
-    select(1).where(schema.memories.c.tenant == schema.requests.c.tenant, schema.memories.c.id == schema.requests.c.id)
-)
-
-
-def requests(connection: Connection) -> Iterator[Found]:
-    """Yield recorded requests about missing memories."""
-    count = connection.execute(select(func.count()).select_from(schema.requests).where(_IS_STRAY)).scalar_one()
-    if count:
-        yield Finding("requests", None, f"{count:,} requests are noted of memories that are not there."), _drop_strays
-
-
-def _drop_strays(connection: Connection) -> None:
-    connection.execute(delete(schema.requests).where(_IS_STRAY))
+    if not (values.get(SET_ASIDE[0]) and is_number(values.get(SET_ASIDE[1], ""))):
+        yield from _LAID_BY(connection)
 
 
 def keys(connection: Connection) -> Iterator[Found]:
@@ -276,35 +157,41 @@ def is_number(value: str) -> bool:
     return value.isascii() and value.isdigit()
 
 
-def _lengths(connection: Connection) -> list[Found]:
-    """Return the vectors whose length is not that of the pinned model."""
+def lengths(table: str, size: str, unit: str, units: int, misfit: str, connection: Connection) -> Iterator[Found]:
+    """Yield the vectors of a table whose length is not that of the pinned model.
+
+    Args:
+        table: name of the table.
+        size: SQL expression for the size of a vector.
+        unit: unit of sizes, in the plural.
+        units: size of one number of a vector.
+        misfit: SQL condition for a vector whose size is not `{due}`.
+        connection: in a transaction.
+    """
     dimension = Meta.read(connection).values.get(PINNED[1], "")
-    if not is_number(dimension):
-        return []
-    found: list[Found] = []
-    for table in _VERSIONED:
-        query = f"SELECT id, version, length(vector) AS size FROM {table} WHERE {_MISFIT} LIMIT {MOST}"  # noqa: S608
-        for row in connection.execute(text(query), {"size": 4 * int(dimension)}):
-            problem = f"version {row.version} has a vector of {row.size} bytes, not {4 * int(dimension)}."
-            found.append((Finding("vectors", row.id, problem), _drop_misfits))
-    return found
+    if is_number(dimension):
+        due = units * int(dimension)
+        misfit = misfit.format(due=due)
+        query = f"SELECT id, version, {size} AS size FROM {table} WHERE {misfit}"  # noqa: S608 - SQL of ours
+        problem = f"version {{version}} has a vector of {{size}} {unit}, not {due}."
+        repair = f"UPDATE {table} SET vector = NULL WHERE {misfit}"  # noqa: S608 - SQL of ours
+        yield from Query("vectors", query, problem, (repair,))(connection)
 
 
-_MISFIT: Final = "vector IS NOT NULL AND (typeof(vector) <> 'blob' OR length(vector) <> :size)"
+def _orphans(table: str, column: str = "id") -> Query:
+    """Return the check for rows of missing memories; all but versions can be deleted."""
+    of_memory = f"SELECT 1 FROM memories AS m WHERE m.tenant = t.tenant AND m.id = t.{column}"  # noqa: S608 - SQL of ours
+    stray = f"FROM {table} AS t WHERE NOT EXISTS ({of_memory})"
+    problem = f"{{count}} rows of {table!r} belong to a memory that is not there."
+    if table == "versions":
+        return Query("rows", f"SELECT count(*) AS count {stray}", f"{problem} {_BACKUP}")
+    return Query("rows", f"SELECT count(*) AS count {stray}", problem, (f"DELETE {stray}",))
 
 
-def _drop_misfits(connection: Connection) -> None:
-    size = 4 * int(Meta.read(connection).values[PINNED[1]])
-    for table in _VERSIONED:
-        connection.execute(text(f"UPDATE {table} SET vector = NULL WHERE {_MISFIT}"), {"size": size})  # noqa: S608
-
-
-def _unreadable(connection: Connection) -> list[Found]:
-    """Return the rows that cannot be read."""
-    return [
-        (Finding("rows", found, f"{which} cannot be read: its column {column!r} is damaged."), mend)
-        for _, found, which, column, mend in islice(_damaged(connection), MOST)
-    ]
+def _unreadable(connection: Connection) -> Iterator[Found]:
+    """Yield the rows that cannot be read."""
+    for _, found, which, column, mend in _damaged(connection):
+        yield Finding("rows", found, f"{which} cannot be read: its column {column!r} is damaged."), mend
 
 
 def _damaged(connection: Connection) -> Iterator[tuple[tuple[str, int], str | None, str, str, Repair]]:
@@ -352,8 +239,8 @@ def _move_aside(connection: Connection) -> None:
         os.fsync(file.fileno())
     for table, rowid in rows:
         connection.execute(text(f"DELETE FROM {table} WHERE rowid = :rowid"), {"rowid": rowid})  # noqa: S608
-    _drop("touches", connection)
-    _drop_strays(connection)
+    _TOUCHES.repair(connection)
+    requests.repair(connection)
 
 
 def _as_json(value: Any) -> Any:
@@ -363,7 +250,96 @@ def _as_json(value: Any) -> Any:
     return {"base64": base64.b64encode(value).decode("ascii")} if isinstance(value, bytes) else value
 
 
-_CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
-    _unreadable, _orphans, pins, _sequence, _names, _ends, laid_by, requests, keys, _lengths,
-)  # fmt: skip
+# in SQL as in `Memory.short_id` and `Scope.home_key`
+_SHORT_ID: Final = "substr(id, -8)"
+_HOME: Final = (
+    "environment || char(31) || coalesce(project, '') || char(31) || coalesce(user_id, '') || char(31) || "
+    "coalesce(agent_id, '')"
+)
+_LATEST: Final = (
+    "SELECT max(coalesce((SELECT max(seq) FROM memories WHERE typeof(seq) = 'integer'), 0), "
+    "coalesce((SELECT max(seq) FROM touches WHERE typeof(seq) = 'integer'), 0))"
+)
+_UNORDERED: Final = "FROM memories WHERE typeof(seq) <> 'integer'"
+_SET_SEQUENCE: Final = (
+    f"INSERT INTO meta (name, value) VALUES ('sequence', ({_LATEST})) "  # noqa: S608 - constants, as all below
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_ENDS: Final = """
+    WITH each AS (
+        SELECT tenant, id, version, changed_at FROM versions UNION ALL
+        SELECT tenant, id, version, changed_at FROM memories)
+    SELECT one.tenant, one.id, one.version, next.changed_at AS due FROM versions AS one JOIN each AS next
+    ON one.tenant = next.tenant AND one.id = next.id AND next.version = one.version + 1
+    WHERE one.valid_to <> next.changed_at"""
+ends: Final = Query(
+    "versions",
+    _ENDS,
+    "version {version} does not end when the next one begins.",
+    (
+        f"UPDATE versions AS v SET valid_to = e.due FROM ({_ENDS}) AS e "  # noqa: S608
+        "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version",
+    ),
+)
+_STRAY: Final = (
+    "FROM requests AS r WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = r.tenant AND m.id = r.id)"
+)
+requests: Final = Query(
+    "requests",
+    f"SELECT count(*) AS count {_STRAY}",
+    "{count:,} requests are noted of memories that are not there.",
+    (f"DELETE {_STRAY}",),
+)
+_LAID_BY: Final = Query(
+    "set aside",
+    "SELECT count(*) AS count FROM laid_by",
+    "{count} vectors are set aside for a model that is not known.",
+    ("DELETE FROM laid_by",),
+)
+_TOUCHES: Final = _orphans("touches")  # no foreign key covers them
+_MISFIT: Final = "vector IS NOT NULL AND (typeof(vector) <> 'blob' OR length(vector) <> {due})"
+_CHECKS: Final[tuple[Check, ...]] = (
+    _unreadable,
+    _orphans("activations", "memory_id"),
+    _orphans("laid_by"),
+    _TOUCHES,
+    _orphans("versions"),
+    pins,
+    Query(
+        "sequence",
+        f"SELECT count(*) AS count {_UNORDERED}",
+        "{count} rows of 'memories' have no number in the change sequence.",
+        # the next number, so that every process reads them again
+        (f"UPDATE memories SET seq = ({_LATEST}) + 1 WHERE typeof(seq) <> 'integer'", _SET_SEQUENCE),  # noqa: S608
+    ),
+    # a row ahead of the sequence would hide the next writes from other processes
+    Query(
+        "sequence",
+        f"SELECT known, latest FROM (SELECT ({_LATEST}) AS latest, "  # noqa: S608
+        "coalesce((SELECT value FROM meta WHERE name = 'sequence'), '0') AS known) "
+        "WHERE (known = '' OR known GLOB '*[^0-9]*' OR CAST(known AS INTEGER) < latest) "
+        f"AND NOT EXISTS (SELECT 1 {_UNORDERED})",
+        "the change sequence stands at {known}, and a row at {latest}.",
+        (_SET_SEQUENCE,),
+    ),
+    Query(
+        "names",
+        f"SELECT id, 'its short id is not that of its id.' AS problem FROM memories WHERE short_id <> {_SHORT_ID} "  # noqa: S608
+        "UNION ALL SELECT id, 'its home in ''memories'' is not that of its scope.' "
+        f"FROM memories WHERE home <> {_HOME} "
+        "UNION ALL SELECT id, 'its home in ''versions'' is not that of its scope.' "
+        f"FROM versions WHERE home <> {_HOME}",
+        "{problem}",
+        (  # a home where another memory has the key stays
+            f"UPDATE memories SET short_id = {_SHORT_ID} WHERE short_id <> {_SHORT_ID}",  # noqa: S608
+            f"UPDATE OR IGNORE memories SET home = {_HOME} WHERE home <> {_HOME}",  # noqa: S608
+            f"UPDATE versions SET home = {_HOME} WHERE home <> {_HOME}",  # noqa: S608
+        ),
+    ),
+    ends,
+    laid_by,
+    requests,
+    keys,
+    *(partial(lengths, table, "length(vector)", "bytes", 4, _MISFIT) for table in _VERSIONED),
+)
 """The checks, in this order."""

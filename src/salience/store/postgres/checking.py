@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, RowMapping, Table, literal, select, update
@@ -20,15 +21,13 @@ from salience.errors import DamagedError
 from salience.records import Finding, IndexState
 from salience.records.ids import short_id
 from salience.store import integrity
-from salience.store.integrity import ENDS, Found
-from salience.store.pins import PINNED, Meta, invalidate
+from salience.store.integrity import MOST, Check, Found, Query
+from salience.store.pins import PINNED, Meta
 from salience.store.postgres import statements
 from salience.store.postgres.connection import APP, EXCLUSIVE, SCHEMA, Runner
 from salience.store.rows import RECORD, to_memory, to_terms
 from salience.store.schema import memories, metadata, versions
 
-MOST: Final = 100
-"""Maximum findings of one kind; one more gives the number of the rest."""
 PAGE: Final = 2_000
 """Rows read at a time."""
 OF_A_TENANT: Final = tuple(sorted(table.name for table in metadata.tables.values() if "tenant" in table.c))
@@ -59,52 +58,15 @@ def check_all(runner: Runner, repair: bool, busy_timeout: float) -> list[Finding
 def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     """Return the problems that a transaction sees, which has to see all tenants; a repair locks out other writers."""
     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # every row is read, however many there are
-    found = [each for check in _CHECKS for each in check(connection)]
-    left = {finding for finding, _ in found}
-    mends = dict.fromkeys(mend for _, mend in found if mend is not None)
-    if repair and mends:
-        for mend in mends:
-            mend(connection)
-        invalidate(connection)
-        left = {finding for check in _CHECKS for finding, _ in check(connection)}
     findings, counts = list[Finding](), Counter[tuple[str, bool]]()
-    for finding, repairable in found:
-        if finding not in left:
-            finding = replace(finding, repaired=True)
-        elif repairable is not None:
+    for finding, mend in integrity.run(connection, _CHECKS, repair):
+        if mend is not None and not finding.repaired:
             finding = replace(finding, problem=f"{finding.problem} {_MENDED}")
         kind = (finding.check, finding.repaired)
         counts[kind] += 1
         findings += [finding] if counts[kind] <= MOST else []
     over = {kind: count - MOST for kind, count in counts.items() if count > MOST}
     return [*findings, *(Finding(check, None, f"{count:,} more.", done) for (check, done), count in over.items())]
-
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """A check that finds one problem in each row of a query.
-
-    Attributes:
-        check: name of the check.
-        query: query; a column `id` is the memory's id in the finding.
-        problem: problem in words, with the columns of the row in braces.
-        repairs: statements that repair all of them; none if there is no repair.
-    """
-
-    check: str
-    query: str
-    problem: str
-    repairs: tuple[str, ...] = ()
-
-    def __call__(self, connection: Connection) -> Iterator[Found]:
-        for row in connection.exec_driver_sql(self.query).mappings():
-            finding = Finding(self.check, row.get("id"), self.problem.format(**row))
-            yield finding, self.repair if self.repairs else None
-
-    def repair(self, connection: Connection) -> None:
-        """Repair all problems."""
-        for statement in self.repairs:
-            connection.exec_driver_sql(statement)
 
 
 _BEHIND: Final = """
@@ -128,22 +90,6 @@ _STRAY: Final = """
 _UNPOSTED: Final = """
     FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""
-
-
-def _vectors(connection: Connection) -> Iterator[Found]:
-    """Yield the vectors whose length is not that of the pinned model."""
-    dimension = Meta.read(connection).values.get(PINNED[1], "")
-    if not integrity.is_number(dimension):
-        return
-    misfit = f"vector_dims(vector) <> {int(dimension)}"
-    lengths = "SELECT id, version, vector_dims(vector) AS size FROM {0} WHERE " + misfit  # noqa: S608
-    check = _Query(
-        "vectors",
-        " UNION ALL ".join(map(lengths.format, ("memories", "versions"))),
-        f"version {{version}} has a vector of {{size}} numbers, not {int(dimension)}.",
-        tuple(f"UPDATE {name} SET vector = NULL WHERE {misfit}" for name in ("memories", "versions")),  # noqa: S608
-    )
-    yield from check(connection)
 
 
 def _postings(connection: Connection) -> Iterator[Found]:
@@ -312,12 +258,12 @@ def invalid(name: str) -> str:
     return f"the index {name} is not valid: it is being made, or that was cut short. If so, run: {remedy}"
 
 
-_CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
+_CHECKS: Final[tuple[Check, ...]] = (
     _rows,
     _security,
     _indexes,
     integrity.pins,
-    _Query(
+    Query(
         "sequence",
         _BEHIND,
         "the change sequence of {tenant!r} stands at {sequence}, and a row at {latest}.",
@@ -326,23 +272,18 @@ _CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
             "ON CONFLICT (tenant) DO UPDATE SET sequence = excluded.sequence",
         ),
     ),
-    _Query(
-        "versions",
-        ENDS,
-        "version {version} does not end when the next one begins.",
-        (
-            f"UPDATE versions AS v SET valid_to = e.due FROM ({ENDS}) AS e "  # noqa: S608
-            "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version",
-        ),
-    ),
+    integrity.ends,
     # upkeep drops the oldest versions, so that these may be missing
-    _Query(
+    Query(
         "versions", _GAPS, f"version {{version}} follows on version {{before}}: what was between is gone. {_RESTORE}"
     ),
     integrity.laid_by,
     integrity.requests,
     integrity.keys,
-    _vectors,
+    *(
+        partial(integrity.lengths, table, "vector_dims(vector)", "numbers", 1, "vector_dims(vector) <> {due}")
+        for table in ("memories", "versions")
+    ),
     _postings,
 )
 """The checks, in this order: a repair of rows changes what their postings have to be."""
