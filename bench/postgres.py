@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -28,8 +27,8 @@ import psycopg
 from sqlalchemy import make_url
 
 from bench.corpus import BEGIN, BLOCK, DIMENSION, Corpus, Lookup, Question, write_export
-from bench.machine import memory_bytes, processor
-from bench.recall import number, quantiles, share, table
+from bench.page import machine, number, percentiles, quantiles, say, table
+from bench.recall import share
 from bench.torture_postgres import application
 from salience import compose
 from salience import settings as configuration
@@ -124,9 +123,6 @@ class Bench:
         self.lines: list[str] = []
         self.wrong = 0
 
-    def say(self, words: str) -> None:
-        print(f"{words} (load {os.getloadavg()[0]:.1f})", file=sys.stderr, flush=True)
-
     def add(self, title: str, text: str, head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
         self.lines += [f"## {title}" if title else "", text, table(head, rows, names)]
 
@@ -168,7 +164,7 @@ class Bench:
     def load(self) -> None:
         """Import each tenant's memories from an export file, vectors included."""
         entries = self.corpus.pairs()
-        self.say("loading")
+        say("loading")
         took = 0.0
         with TemporaryDirectory() as folder, opened(self.owner) as engine:
             for tenant, size in enumerate(self.sizes):
@@ -183,7 +179,7 @@ class Bench:
 
     def index(self, is_half: bool) -> None:
         """Make the index of vectors, as `salience db index` does."""
-        self.say("indexing vectors")
+        say("indexing vectors")
         with compose.database(self.owner) as database:
             made = database.index(is_half=is_half)
         self.lines.append(f"`{made.name}`: {made.seconds:,.0f} s, {(made.bytes or 0) / 2**20:,.0f} MB.")
@@ -200,7 +196,7 @@ class Bench:
         for case in cases:
             questions = self.questions(case, 100)
             for profile in profiles:
-                self.say(f"{case.label}, {profile}")
+                say(f"{case.label}, {profile}")
                 alone = quantiles(clients.submit(_times, case, profile, questions, 1, self.args.seconds).result())
                 parts = [
                     clients.submit(_times, case, profile, questions, threads, self.args.seconds)
@@ -208,8 +204,8 @@ class Bench:
                 ]
                 crowd = [one for part in parts for one in part.result()]
                 rate = processes * threads * 1e3 / float(np.mean(crowd))
-                figures = [number(one[key]) for one in (alone, quantiles(crowd)) for key in ("p50", "p95", "p99")]
-                rows.append((case.label, profile, *figures, f"{rate:,.0f}"))
+                times = (*percentiles(alone), *percentiles(quantiles(crowd)))
+                rows.append((case.label, profile, *times, f"{rate:,.0f}"))
         many = processes * threads
         text = f"Milliseconds of `recall(limit=10)` for one client, then for {many} at once "
         text += f"({processes} processes of {threads} threads)."
@@ -223,7 +219,7 @@ class Bench:
             for case in self.cases()[:5]:
                 questions = self.questions(case, self.args.compared)
                 for profile in PROFILES:
-                    self.say(f"comparing {case.label}, {profile}")
+                    say(f"comparing {case.label}, {profile}")
                     other = profile if not self.args.plant else PROFILES[PROFILES.index(profile) - 1]
                     shares, exact, wrong = [], 0, 0
                     for question in questions:
@@ -244,7 +240,7 @@ class Bench:
         """Measure one `remember` with all indexes in place, and the first recall of a new engine."""
         rows = []
         for case in (self.cases()[0], self.cases()[3], self.cases()[5]):
-            self.say(f"writing, {case.label}")
+            say(f"writing, {case.label}")
             block, took = self.corpus.unstored(self.args.compared * 4, case.tenant), list[float]()
             with opened(self.dsn) as engine:
                 question = self.questions(case, 1)[0]
@@ -257,7 +253,7 @@ class Bench:
                     engine.of(f"tenant{case.tenant}").remember(entry.text, user_id="user1", project="project1")
                     took.append((time.perf_counter() - start) * 1e3)
             figures = quantiles(took)
-            rows.append((case.label, number(figures["p50"]), number(figures["p95"]), number(first)))
+            rows.append((case.label, *percentiles(figures, ("p50", "p95")), number(first)))
         text = "Milliseconds of one `remember` with every index in place; and of the first recall of a new engine."
         self.add("Writing", text, ("memories of the tenant", "remember p50", "p95", "first recall"), rows)
 
@@ -306,7 +302,7 @@ Made by `make bench-postgres`, which runs `python -m bench.postgres {amounts}`; 
 {sizes[2]:,}, all others {sizes[3]:,}. Vectors of {DIMENSION} numbers are given, so no figure contains an embedding.
 Clients work as a user under row-level security.
 
-Machine: {processor()}, {os.cpu_count()} cores, {memory_bytes() / 2**30:.0f} GiB; PostgreSQL {version}.
+Machine: {machine()}; PostgreSQL {version}.
 Settings: {settings}. **The server and all its clients share these cores**, and whatever else runs there: load average
 {os.getloadavg()[1]:.1f}. Read the figures as ratios.
 """)

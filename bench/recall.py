@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.corpus import DIMENSION, PROJECTS, SESSION, USERS, VIEWS, Corpus, Entry, Lookup, Question, write_export
-from bench.machine import memory_bytes, processor, resident_bytes
+from bench.page import Figures, machine, number, percentiles, quantiles, resident_bytes, say, table
 from bench.peers import LIMIT, PEERS, Store, seal
 from salience import compose
 from salience.batch import Vectors32
@@ -41,7 +41,6 @@ from salience.evaluate.run import contender
 from salience.models.minilm import MiniLM
 from salience.records import ANY, Draft, Recall
 
-Figures = dict[str, Any]
 OURS: Final = "salience"
 INT8: Final = "int8 scan"
 EMBEDDING: Final = "one embedding"
@@ -128,23 +127,17 @@ def in_turn(
     laps: dict[str, tuple[list[float], list[Any]]] = {name: ([], []) for name in works}
     left = dict(works)
     gc.collect()
-    for number in range(-3, most):  # the first three warm up
+    for lap in range(-3, most):  # the first three warm up
         for name, work in list(left.items()):
             start = time.perf_counter()
-            result = work(number % 1_000)
+            result = work(lap % 1_000)
             took = (time.perf_counter() - start) * 1e3
-            if number >= 0:
+            if lap >= 0:
                 laps[name][0].append(took)
                 laps[name][1].append(result)
             if len(laps[name][0]) >= 10 and sum(laps[name][0]) > seconds * 1e3:
                 del left[name]
     return laps
-
-
-def quantiles(times: Sequence[float]) -> Figures:
-    """Return p50, p95 and p99 in milliseconds, and the number of times."""
-    p50, p95, p99 = (float(value) for value in np.quantile(times, (0.5, 0.95, 0.99)))
-    return {"p50": p50, "p95": p95, "p99": p99, "n": len(times)}
 
 
 def share(found: Sequence[int], right: Sequence[int]) -> float:
@@ -167,7 +160,7 @@ class Bench:
         self.stores: dict[str, Store] = {}
 
     def say(self, words: str) -> None:
-        print(f"{self.corpus.size:,}: {words} (load {os.getloadavg()[0]:.1f})", file=sys.stderr, flush=True)
+        say(f"{self.corpus.size:,}: {words}")
 
     def path(self, name: str) -> Path:
         path = self.folder / name
@@ -351,17 +344,6 @@ def ratios(sizes: Sequence[Figures]) -> list[tuple[str, str, str, bool]]:
     return found
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
-    """Return a table in Markdown; the first columns are names, the others numbers."""
-    rule = ["---"] * names + ["---:"] * (len(head) - names)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """Return a number, with fewer digits where it is large; nothing for None."""
-    return "" if value is None else f"{value:,.{0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else digits}f}"
-
-
 HEAD: Final = f"""# What a recall and a write cost
 
 Made by `make bench`, which runs `python -m bench.recall`; do not edit it by hand.
@@ -394,7 +376,7 @@ def page(run: Figures) -> str:
                         VIEWS[row["view"]],
                         row["store"],
                         str(row["n"]),
-                        *(number(row[key]) for key in ("p50", "p95", "p99")),
+                        *percentiles(row),
                         *(number(row.get(key), 3) for key in ("recall@10", "found")),
                         number(row.get("exact"), 2),
                         f"{number(row['ratio'])} x",
@@ -412,7 +394,7 @@ def page(run: Figures) -> str:
         parts += ["### Our recall by step: milliseconds, medians", table(("mode", "in view", *named), cells, 2)]
         fsync = size["writes"][FSYNC]["p50"]
         writes = [
-            (name, *(number(row[key]) for key in ("p50", "p95", "p99")), f"{number(row['p50'] / fsync)} x")
+            (name, *percentiles(row), f"{number(row['p50'] / fsync)} x")
             for name, row in size["writes"].items()
             if "p50" in row
         ]
@@ -461,13 +443,13 @@ def main() -> int:
         work = args.work or Path(temporary)
         sizes = [Bench(int(size), names, work, args).run() for size in args.sizes.split(",")]
     when = datetime.now(UTC).isoformat(timespec="minutes")
-    machine = (
-        f"{processor()}, {os.cpu_count()} cores, {memory_bytes() / 2**30:.0f} GiB, {platform.platform()}; "
+    place = (
+        f"{machine()}, {platform.platform()}; "
         f"Python {platform.python_version()}, NumPy {np.__version__}, numkong {version('numkong')}. "
         f"Seed {args.seed}; {when}; load average {os.getloadavg()[1]:.1f}."
     )
     notes = {name: f"{PEERS[name].version}: {PEERS[name].note}" for name in names if not PEERS[name].missing}
-    run: Figures = {"machine": machine, "sizes": sizes, "notes": notes}
+    run: Figures = {"machine": place, "sizes": sizes, "notes": notes}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "figures.json").write_text(json.dumps(run, indent=1) + "\n", "utf-8")
     args.out.with_suffix(".md").write_text(page(run), "utf-8")

@@ -28,8 +28,7 @@ from typing import Any, Final
 import httpx
 
 from bench.corpus import Corpus
-from bench.machine import memory_bytes, processor
-from bench.recall import number, quantiles, table
+from bench.page import machine, number, percentiles, quantiles, say, table
 from bench.served import STORES, empty_store, running
 from salience import compose
 from salience import settings as configuration
@@ -176,7 +175,7 @@ def lost(target: str, stored: dict[str, str], plant: bool) -> int:
     return gone
 
 
-def measure(kind: str, args: argparse.Namespace, say: Any) -> tuple[list[Sequence[str]], list[Sequence[str]], int]:
+def measure(kind: str, args: argparse.Namespace) -> tuple[list[Sequence[str]], list[Sequence[str]], int]:
     """Return rows of load, rows of servers that were stopped under load, and the number of faults."""
     rows: list[Sequence[str]] = []
     ends: list[Sequence[str]] = []
@@ -186,8 +185,7 @@ def measure(kind: str, args: argparse.Namespace, say: Any) -> tuple[list[Sequenc
         for load in LOADS:
             took = alone(target, load, args.alone)
             base[load.name] = 1e3 * len(took) / sum(took)
-            figures = quantiles(took)
-            times = (number(figures[key], 1) for key in ("p50", "p95", "p99"))
+            times = percentiles(quantiles(took))
             rows.append((kind, load.name, "none", "1", number(base[load.name], 0), "1", *times, "0"))
         for workers in args.workers:
             with running(target, folder / "log", embedder=EMBEDDER, workers=workers) as served:
@@ -197,8 +195,7 @@ def measure(kind: str, args: argparse.Namespace, say: Any) -> tuple[list[Sequenc
                         seed += 1
                         token = tokens[load.who]
                         done = finished(start_client(served.url, token, load, clients, args.seconds, seed, folder))
-                        figures, rate = quantiles(done["took"]), len(done["took"]) / args.seconds
-                        times = (number(figures[key], 1) for key in ("p50", "p95", "p99"))
+                        times, rate = percentiles(quantiles(done["took"])), len(done["took"]) / args.seconds
                         ratio = f"{rate / base[load.name]:.2f}"
                         errors = sum(done["errors"].values())
                         asked = (kind, load.name, str(workers), str(clients))
@@ -244,12 +241,9 @@ def main() -> int:
     parser.add_argument("--plant", action="store_true", help="erase an acknowledged memory, which the check must find")
     args = parser.parse_args()
 
-    def say(words: str) -> None:
-        print(f"{words} (load {os.getloadavg()[0]:.1f})", file=sys.stderr, flush=True)
-
     rows, ends, faults = list[Sequence[str]](), list[Sequence[str]](), 0
     for kind in args.stores:
-        found = measure(kind, args, say)
+        found = measure(kind, args)
         rows, ends, faults = rows + found[0], ends + found[1], faults + found[2]
     print(f"""# What one server answers
 
@@ -261,7 +255,7 @@ vectors of known questions; a new one is embedded. A row without workers is the 
 one recall after the other; *ratio* is the rate beside that. Times are milliseconds. *errors*: statuses from 400 and
 broken connections.
 
-Machine: {processor()}, {os.cpu_count()} cores, {memory_bytes() / 2**30:.0f} GiB. **The server, the database and all
+Machine: {machine()}. **The server, the database and all
 clients share these cores**: load average {os.getloadavg()[1]:.1f}. Read the figures as ratios.
 
 ## Load
