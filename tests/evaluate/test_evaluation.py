@@ -68,6 +68,21 @@ def test_sessions_count_once_each(tmp_path: Path):
     assert arguments[0].found["bm25"].places == (1,)
 
 
+def test_the_parts_of_a_long_message_count_as_that_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SALIENCE_CONTENT_LIMIT", "30")
+    folder = beam(tmp_path)
+    turns = [("0", "I met Ola in Bergen. Ola sails. Ola likes Bergen."), ("2", "We sail on Fridays"), ("4", "Ola left")]
+    written(folder / "chat.json", [{"turns": [[{"role": "user", "id": id, "content": text}] for id, text in turns]}])
+    outcome = evaluate(sources([folder]), plan(), "planted")
+    assert outcome.memories == 4
+    assert [(one.category, one.total, one.found["bm25"].places) for one in outcome.results] == [
+        ("abstention", 0, ()),
+        ("knowledge_update", 2, (1, 2)),
+        ("information_extraction", 1, (1,)),
+    ]
+    assert outcome.results[1].found["bm25"].returned == 2
+
+
 def test_beliefs_of_other_tiers_are_not_searched(tmp_path: Path):
     outcome = evaluate(sources([precisionmembench(tmp_path)]), plan("cosine"), "planted")
     found = [one.found["cosine"] for one in outcome.results]

@@ -285,10 +285,10 @@ def _result(store: ConversationStore, question: Question, category: str, plan: P
 
 
 def returned(ids: Sequence[str], store: ConversationStore, granularity: Granularity) -> tuple[str, ...]:
-    """Return the refs of memories, or distinct sessions, best first; the id of a memory without a ref."""
+    """Return distinct refs or sessions of memories, best first; the id of a memory without a ref."""
     if granularity == "session":
         return tuple(dict.fromkeys(store.sessions.get(found, found) for found in ids))
-    return tuple(store.refs[found] or found for found in ids)
+    return tuple(dict.fromkeys(store.refs[found] or found for found in ids))
 
 
 def limit_for(most: int, granularity: Granularity) -> int:

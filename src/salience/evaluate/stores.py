@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -35,7 +36,7 @@ class ConversationStore:
         name: of the conversation.
         engine: on the store.
         services: for queries; their embedder has no cache, so that its time can be measured.
-        refs: id of a memory -> its ref.
+        refs: id of a memory -> its ref; the parts of a long message have the same.
         sessions: id of a memory -> its session.
         end: a moment after the last message; time of a question whose file gives none.
     """
@@ -76,9 +77,12 @@ def _store(engine: Engine, conversation: Conversation) -> tuple[dict[str, str], 
     """Store everything; return id -> ref and id -> session."""
     refs, sessions = {}, {}
     for session in conversation.sessions:
-        receipts = engine.ingest(session.messages, session_id=session.session_id)
-        for receipt, message in zip(receipts, session.messages, strict=True):
-            refs[receipt.memory.id], sessions[receipt.memory.id] = message.ref, session.session_id
+        receipts = iter(engine.ingest(session.messages, session_id=session.session_id))
+        for message in session.messages:
+            first = next(receipts)
+            others = islice(receipts, first.memory.metadata.get("parts", 1) - 1)  # of a message over the content limit
+            for receipt in (first, *others):
+                refs[receipt.memory.id], sessions[receipt.memory.id] = message.ref, session.session_id
     ids: dict[str, str] = {}
     for belief in conversation.beliefs:
         older = None if belief.supersedes is None else ids[belief.supersedes]
