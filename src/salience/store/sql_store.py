@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -29,7 +30,21 @@ from sqlalchemy import (
 )  # fmt: skip
 
 from salience.errors import DamagedError, PinnedError
-from salience.ports import Add, Adopt, Answered, Change, Count, Derive, Erase, Lease, Prune, Revise, Stored, Touch
+from salience.ports import (
+    Add,
+    Adopt,
+    Answered,
+    Change,
+    Count,
+    Derive,
+    Erase,
+    Lease,
+    Model,
+    Prune,
+    Revise,
+    Stored,
+    Touch,
+)
 from salience.records import Filter, Memory, Receipt, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
@@ -53,6 +68,7 @@ from salience.store.values import (
     stale,
 )
 
+T = TypeVar("T")
 NO_INSTANT: Final = 0
 """Recorded for a touch without an instant: it is earlier than any `as_of`."""
 TOUCH_PATIENCE: Final = 0.5
@@ -527,8 +543,82 @@ def grouped(changes: Sequence[Change]) -> Iterator[tuple[type, str, list[Change]
         yield kind, tenant, list(group)
 
 
-def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
-    """Return the live visible memories of whole or short ids, in their order; see `ports.Store.fetch`."""
+class SQLStore(ABC):
+    """The reads of a `Store` that both databases share."""
+
+    _handle: Handle
+
+    @abstractmethod
+    def _read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work` in one snapshot of a tenant's rows, or of all rows for None."""
+
+    def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
+        """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
+        return self._read(scope.tenant, lambda reader: _fetch(reader, scope, ids, as_of))
+
+    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+        """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
+        queries = [statements.of_keys(home.tenant, home.home_key, chunk) for chunk in statements.chunks(keys)]
+        return self._read(
+            home.tenant,
+            lambda reader: [to_memory(row) for query in queries for row in reader.execute(query).mappings()],
+        )
+
+    def answered(self, home: Scope, key: str) -> Answered | None:
+        """Return the recorded request from `home` under an idempotency key; None if there is none."""
+        of = (requests.c.tenant == home.tenant, requests.c.home == home.home_key, requests.c.key == key)
+        query = select(requests).where(*of)
+        row = self._read(home.tenant, lambda reader: reader.execute(query).one_or_none())
+        with readable():
+            return None if row is None else Answered(home, key, row.verb, row.id, row.version, instant(row.at))
+
+    def scan(
+        self,
+        scope: Scope,
+        after: str = "",
+        limit: int = 100,
+        filter: Filter = Filter(),
+        *,
+        forgotten: bool = False,
+        versions: bool = False,
+        passed: list[DamagedError] | None = None,
+    ) -> list[Stored]:
+        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids."""
+        return self._read(
+            scope.tenant, lambda reader: _scan(reader, scope, after, limit, filter, forgotten, versions, passed)
+        )
+
+    def history(self, scope: Scope, id: str) -> list[Stored]:
+        """Return the versions of the visible memory with a whole or short id, live or not."""
+        return self._read(scope.tenant, lambda reader: _history(reader, scope, id))
+
+    def counts(self, scope: Scope) -> list[Count]:
+        """Return the number of live visible memories for each combination of values, in any order."""
+        by = [memories.c[name] for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")]
+        pending = func.count(memories.c.id).filter(memories.c.vector.is_(None))
+        query: Select[Any] = (
+            select(*by, func.count(), pending).where(*visible(scope), memories.c.forgotten_at.is_(None)).group_by(*by)
+        )
+        return [Count(*row) for row in self._read(scope.tenant, lambda reader: reader.execute(query).all())]
+
+    def tenants(self) -> dict[str, int]:
+        """Return tenant -> number of its memories, forgotten ones included."""
+        query = "SELECT tenant, count(*) FROM memories GROUP BY tenant"
+        return dict(map(tuple, self._read(None, lambda reader: reader.exec_driver_sql(query).all())))
+
+    def pinned(self) -> Model | None:
+        """Return the pinned model, with any known fingerprint; None before the first memory."""
+        pin = self._read(None, Meta.read).pin()
+        return None if pin is None else pin.model()
+
+    @property
+    def moved(self) -> bool:
+        """Whether the store was found to be pinned to another model since this handle was made."""
+        return self._handle.moved
+
+
+def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
+    """Return the live visible memories of whole or short ids, in their order."""
     ids = [id_ for id_ in ids if is_text(id_)]  # a driver refuses other ones
     short = [id_ for id_ in ids if len(id_) == SHORT]
     found: list[Memory] = []
@@ -553,35 +643,17 @@ def _visible_ids(reader: Connection, scope: Scope, column: Any, name: str) -> It
     return reader.execute(select(memories.c.id).where(*visible(scope), column == name)).scalars().all()
 
 
-def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
-    """Return the memories at `home` under these idempotency keys, forgotten ones too."""
-    return [
-        to_memory(row)
-        for chunk in statements.chunks(keys)
-        for row in reader.execute(statements.of_keys(home.tenant, home.home_key, chunk)).mappings()
-    ]
-
-
-def answered(reader: Connection, home: Scope, key: str) -> Answered | None:
-    """Return the recorded request from `home` under an idempotency key, if any."""
-    of = (requests.c.tenant == home.tenant, requests.c.home == home.home_key, requests.c.key == key)
-    row = reader.execute(select(requests).where(*of)).one_or_none()
-    with readable():
-        return None if row is None else Answered(home, key, row.verb, row.id, row.version, instant(row.at))
-
-
-def scan(
+def _scan(
     reader: Connection,
     scope: Scope,
     after: str,
     limit: int,
     filter: Filter,
-    *,
     forgotten: bool,
     versions: bool,
-    passed: list[DamagedError] | None = None,
+    passed: list[DamagedError] | None,
 ) -> list[Stored]:
-    """Return a page of visible memories, with their older versions if `versions` is set; see `ports.Store.scan`."""
+    """Return a page of visible memories, with their older versions if `versions` is set."""
     found: list[Stored] = []
     left, page = limit, None
     while page is None or (passed and left and page):
@@ -604,8 +676,8 @@ def scan(
     return found
 
 
-def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
-    """Return the versions of the visible memory with a whole or short id; see `ports.Store.history`."""
+def _history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
+    """Return the versions of the visible memory with a whole or short id."""
     found = {one for column in (memories.c.id, memories.c.short_id) for one in _visible_ids(reader, scope, column, id)}
     if len(found) != 1:
         return []
@@ -689,21 +761,6 @@ def _older(
                     raise
                 passed.append(error)
     return found
-
-
-def tenants(reader: Connection) -> dict[str, int]:
-    """Return tenant -> number of its memories."""
-    return dict(map(tuple, reader.exec_driver_sql("SELECT tenant, count(*) FROM memories GROUP BY tenant")))
-
-
-def counts_by(reader: Connection, scope: Scope) -> list[Count]:
-    """Return the numbers of live visible memories; see `ports.Store.counts`."""
-    by = [memories.c[name] for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")]
-    pending = func.count(memories.c.id).filter(memories.c.vector.is_(None))
-    query: Select[Any] = (
-        select(*by, func.count(), pending).where(*visible(scope), memories.c.forgotten_at.is_(None)).group_by(*by)
-    )
-    return [Count(*row) for row in reader.execute(query)]
 
 
 def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tuple[int, int]:

@@ -16,14 +16,14 @@ from sqlalchemy import Connection, bindparam, func, select, union
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, PinnedError, StoreError, Words
 from salience.loading import uncollected
-from salience.ports import Adopt, Answered, Change, Count, Distinguish, Erase, Model, Need, Stored
-from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
+from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored
+from salience.records import Finding, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
 from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pruned, pinning, write_meta
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
-from salience.store.sql_store import WRITERS, Transaction, grouped, patience, rows_as_of
+from salience.store.sql_store import WRITERS, SQLStore, T, Transaction, grouped, patience, rows_as_of
 from salience.store.statements import INDEXED
 from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors, microseconds
 
@@ -63,7 +63,7 @@ class _Current:
     meta: Meta
 
 
-class SQLiteStore:
+class SQLiteStore(SQLStore):
     """Memories in an SQLite file, or in memory; made by `open`.
 
     One connection writes and one reads, each behind a lock; in memory both share one connection. Searches of an index
@@ -204,59 +204,17 @@ class SQLiteStore:
             self._handle.check_vectors(meta.pin())  # after the lock: it may call a provider
         return gather(index, need, activations)
 
-    def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
-        """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
-        with self._transaction() as reader:
-            return sql_store.fetch(reader, scope, ids, as_of)
-
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
         with self._transaction() as reader:
             index, _ = self._index(reader, scope.tenant, as_of)
         return speakers(index, scope, names)
 
-    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
-        """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
-        with self._transaction() as reader:
-            return sql_store.keyed(reader, home, keys)
-
-    def answered(self, home: Scope, key: str) -> Answered | None:
-        """Return the recorded request from `home` under an idempotency key; None if there is none."""
-        with self._transaction() as reader:
-            return sql_store.answered(reader, home, key)
-
-    def scan(
-        self,
-        scope: Scope,
-        after: str = "",
-        limit: int = 100,
-        filter: Filter = Filter(),
-        *,
-        forgotten: bool = False,
-        versions: bool = False,
-        passed: list[DamagedError] | None = None,
-    ) -> list[Stored]:
-        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids."""
-        with self._transaction() as reader:
-            return sql_store.scan(
-                reader, scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed
-            )
-
-    def history(self, scope: Scope, id: str) -> list[Stored]:
-        """Return the versions of the visible memory with a whole or short id, live or not."""
-        with self._transaction() as reader:
-            return sql_store.history(reader, scope, id)
-
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
         with self._transaction() as reader:
             index, _ = self._index(reader, scope.tenant)
         return out_of_scope(index, scope, limit)
-
-    def counts(self, scope: Scope) -> list[Count]:
-        """Return the number of live visible memories for each combination of values, in any order."""
-        with self._transaction() as reader:
-            return sql_store.counts_by(reader, scope)
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
@@ -276,22 +234,6 @@ class SQLiteStore:
         made = copy.copy(self)
         made._handle = Handle(model, self._path)
         return made
-
-    @property
-    def moved(self) -> bool:
-        """Whether the store was found to be pinned to another model since this handle was made."""
-        return self._handle.moved
-
-    def tenants(self) -> dict[str, int]:
-        """Return tenant -> number of its memories, forgotten ones included."""
-        with self._transaction() as reader:
-            return sql_store.tenants(reader)
-
-    def pinned(self) -> Model | None:
-        """Return the pinned model, with any known fingerprint; None before the first memory."""
-        with self._transaction() as reader:
-            pin = Meta.read(reader).pin()
-        return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return the problems of the file and its tables, repaired if `repair` is set and there is a repair.
@@ -339,6 +281,10 @@ class SQLiteStore:
                     yield self._writer
         finally:
             self._writing.release()
+
+    def _read(self, _: str | None, work: Callable[[Connection], T]) -> T:
+        with self._transaction() as reader:
+            return work(reader)
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:

@@ -15,13 +15,12 @@ from typing import Any, Final, Self
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
-from salience.errors import DamagedError, InputError, PinnedError, Words
+from salience.errors import InputError, PinnedError, Words
 from salience.ports import (
     Add,
     Adopt,
     Answered,
     Change,
-    Count,
     Derive,
     Distinguish,
     Erase,
@@ -31,7 +30,7 @@ from salience.ports import (
     Stored,
     Touch,
 )
-from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
+from salience.records import Finding, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, speakers
@@ -48,7 +47,7 @@ from salience.store.postgres.connection import (
 )
 from salience.store.postgres.search import PART, Size, index_of
 from salience.store.schema import PostgresVector
-from salience.store.sql_store import WRITERS, Transaction, grouped, patience, tenant_of
+from salience.store.sql_store import WRITERS, SQLStore, T, Transaction, grouped, patience, tenant_of
 from salience.store.statements import INDEXED
 from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors
 
@@ -194,7 +193,7 @@ class ScopeIndexes:
 
 
 @dataclass(eq=False)
-class PostgresStore:
+class PostgresStore(SQLStore):
     """Memories in a PostgreSQL database; created by `open`.
 
     Every transaction sets its tenant, and row-level security hides the rows of all others. Writers of one tenant wait
@@ -456,10 +455,6 @@ class PostgresStore:
         rows = sql_store.rows_as_of(reader, scope.tenant, INDEXED, as_of, seen=scope)
         return Index.empty(dimension).refreshed([tuple(row[name] for name in INDEXED) for row in rows])
 
-    def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
-        """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
-        return self._runner.read(scope.tenant, lambda reader: sql_store.fetch(reader, scope, ids, as_of))
-
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
         if not names:
@@ -476,42 +471,11 @@ class PostgresStore:
         found = self._runner.read_after(READ_STATE.format(tenant=quoted(scope.tenant)), scope.tenant, read)
         return found if isinstance(found, list) else speakers(found, scope, names)
 
-    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
-        """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
-        return self._runner.read(home.tenant, lambda reader: sql_store.keyed(reader, home, keys))
-
-    def answered(self, home: Scope, key: str) -> Answered | None:
-        """Return the recorded request from `home` under an idempotency key; None if there is none."""
-        return self._runner.read(home.tenant, lambda reader: sql_store.answered(reader, home, key))
-
-    def scan(
-        self,
-        scope: Scope,
-        after: str = "",
-        limit: int = 100,
-        filter: Filter = Filter(),
-        *,
-        forgotten: bool = False,
-        versions: bool = False,
-        passed: list[DamagedError] | None = None,
-    ) -> list[Stored]:
-        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids."""
-        work = partial(sql_store.scan, forgotten=forgotten, versions=versions, passed=passed)
-        return self._runner.read(scope.tenant, lambda reader: work(reader, scope, after, limit, filter))
-
-    def history(self, scope: Scope, id: str) -> list[Stored]:
-        """Return the versions of the visible memory with a whole or short id, live or not."""
-        return self._runner.read(scope.tenant, lambda reader: sql_store.history(reader, scope, id))
-
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
         query = shared.out_of_scope(scope, limit)
         found = self._runner.read(scope.tenant, lambda reader: reader.execute(query).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
-
-    def counts(self, scope: Scope) -> list[Count]:
-        """Return the number of live visible memories for each combination of values, in any order."""
-        return self._runner.read(scope.tenant, lambda reader: sql_store.counts_by(reader, scope))
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
@@ -528,20 +492,6 @@ class PostgresStore:
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
         return replace(self, _handle=Handle(model, self._runner.where))
-
-    @property
-    def moved(self) -> bool:
-        """Whether the store has been pinned to another model since this handle was created."""
-        return self._handle.moved
-
-    def tenants(self) -> dict[str, int]:
-        """Return tenant -> number of its memories, forgotten ones included."""
-        return self._runner.read(None, sql_store.tenants)
-
-    def pinned(self) -> Model | None:
-        """Return the pinned model, with any known fingerprint; None before the first memory."""
-        pin = self._runner.read(None, Meta.read).pin()
-        return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return the problems of the tables and indexes, repaired if `repair` is set and there is a repair.
@@ -565,6 +515,9 @@ class PostgresStore:
         """Close the connections; further calls raise `StoreError`."""
         self._indexes.clear()
         self._runner.close()
+
+    def _read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
+        return self._runner.read(tenant, work)
 
     def _dimension(self, meta: Meta) -> int:
         return (meta.pin() or self._handle.model).dimension
