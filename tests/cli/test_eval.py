@@ -184,3 +184,88 @@ def test_a_missing_library_is_reported_before_anything_is_measured(run, data, mo
     wanted = ["--html", str(tmp_path / "a.html")] if command == "eval" else []
     result = run(command, data, *wanted, code=1)
     assert 'pip install "salience[eval]"' in result.stderr
+
+
+WORLD = {
+    "name": "rosa",
+    "user": "rosa",
+    "now": "2026-11-20T18:00:00+00:00",
+    "memories": [
+        {"id": "m1", "at": "2026-03-01T09:00:00+00:00", "content": "Rosa lives in Ghent"},
+        {"id": "m2", "at": "2026-04-01T09:00:00+00:00", "content": "Rosa keeps two goats"},
+        {"id": "m3", "at": "2026-05-01T09:00:00+00:00", "content": "Rosa moved to Bruges"},
+    ],
+    "questions": [
+        {"id": "q1", "kind": "present", "query": "Where does Rosa live?", "answers": ["m3"], "outdated": ["m1"]},
+        {"id": "q2", "kind": "plain", "query": "How many goats?", "answers": ["m2"]},
+        {"id": "q3", "kind": "unanswerable", "query": "What does a boat cost?", "answers": []},
+    ],
+}
+
+
+class TestEveryday:
+    @pytest.fixture(autouse=True)
+    def worlds(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A world in each half, in place of those of the package."""
+        folder = tmp_path / "worlds"
+        for half, name in (("fit", "rosa"), ("report", "lea")):
+            (folder / half).mkdir(parents=True)
+            (folder / half / f"{name}.json").write_text(json.dumps({**WORLD, "name": name}), "utf-8")
+        monkeypatch.setattr("salience.evaluate.datasets.everyday._FOLDER", folder)
+
+    def test_lines_hold_the_figures_by_world_and_kind(self, run):
+        printed = run("eval", "everyday", "--profiles", "bm25", "--half", "fit").stdout.splitlines()
+        assert printed[0] == "# everyday, fit: 1 worlds, 3 memories, 3 questions"
+        columns = printed[1].removeprefix("# ").split("\t")
+        rows = [dict(zip(columns, line.split("\t"), strict=True)) for line in printed[2:]]
+        assert [(row["worlds"], row["by"], row["name"]) for row in rows] == [
+            ("english", "total", "-"),
+            ("english", "world", "rosa"),
+            ("english", "kind", "present"),
+            ("english", "kind", "plain"),
+            ("english", "kind", "unanswerable"),
+        ]
+        total = rows[0]
+        assert (total["profile"], total["embedder"], total["n"], total["first"]) == ("bm25", "planted", "2", "0.500")
+        assert (total["changed"], total["outdated_first"], total["unanswerable"]) == ("1", "1.000", "1")
+        assert (total["unanswerable_empty"], total["calibration_error"]) == ("1.000", "-")
+
+    def test_json_has_both_halves_and_the_default_profile(self, run_json):
+        record = run_json("eval", "everyday")
+        assert (record["half"], record["worlds"], record["limit"]) == ("both", ["rosa", "lea"], 5)
+        assert {row["profile"] for row in record["rows"]} == {"salience"}
+        assert record["rows"][0]["figures"]["n"] == 4
+        assert "misses" not in record
+
+    def test_misses_show_the_question_the_first_hit_and_the_answer(self, run, run_json):
+        arguments = ("eval", "everyday", "--half", "report", "--profiles", "bm25", "--misses")
+        assert run_json(*arguments)["misses"] == [
+            {
+                "embedder": "planted",
+                "profile": "bm25",
+                "world": "lea",
+                "kind": "present",
+                "question": "Where does Rosa live?",
+                "first": "Rosa lives in Ghent",
+                "right": ["Rosa moved to Bruges"],
+            }
+        ]
+        line = "bm25\tplanted\tlea\tpresent\tWhere does Rosa live?\tRosa lives in Ghent\tRosa moved to Bruges"
+        assert run(*arguments).stdout.splitlines()[-1] == line
+
+    def test_a_terminal_shows_a_table_per_profile(self, run):
+        shown = run("eval", "everyday", "--profiles", "bm25,cosine", "--misses", terminal=True).stdout
+        assert "bm25, planted: English worlds" in shown
+        assert "cosine, planted: English worlds" in shown
+        assert "right  Rosa moved to Bruges" in shown
+
+    def test_options_of_the_other_use_are_refused(self, run, data):
+        assert "k does not apply here. For everyday, give --half" in run("eval", "everyday", "--k", "3", code=2).stderr
+        assert "half does not apply here" in run("eval", data, "--half", "fit", code=2).stderr
+        assert "misses does not apply here" in run("eval", data, "everyday", "--misses", code=2).stderr
+
+    def test_a_file_of_that_format_is_a_data_set_like_others(self, run_json, tmp_path):
+        record = run_json("eval", str(tmp_path / "worlds" / "fit" / "rosa.json"), "--profiles", "bm25", "--k", "1")
+        assert (record["formats"], record["memories"], record["n"]) == (["everyday JSON"], 3, 2)
+        assert record["scores"]["planted"]["bm25"]["all"]["recall@1"]["mean"] == 0.5
+        assert [(one["kind"], one["empty"]["mean"]) for one in record["silences"]] == [("unanswerable", 1.0)]

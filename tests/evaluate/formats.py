@@ -193,6 +193,22 @@ SESSION_CASES: list[dict[str, Any]] = [
         ],
     }
 ]
+EVERYDAY: dict[str, Any] = {
+    "name": "rosa",
+    "about": "Rosa moved.",
+    "user": "rosa",
+    "now": "2026-11-20T18:00:00+00:00",
+    "memories": [
+        {"id": "m1", "at": "2026-03-01T09:00:00+00:00", "content": "Rosa lives in Ghent"},
+        {"id": "m2", "at": "2026-04-01T10:00:00+02:00", "content": "Rosa keeps two goats"},
+        {"id": "m3", "at": "2026-05-01T09:00:00+00:00", "content": "Rosa moved to Bruges"},
+    ],
+    "questions": [
+        {"id": "q1", "kind": "present", "query": "Where does Rosa live?", "answers": ["m3"], "outdated": ["m1"]},
+        {"id": "q2", "kind": "plain", "query": "How many goats?", "answers": ["m2"], "language": "en"},
+        {"id": "q3", "kind": "unanswerable", "query": "How old is Rosa?", "answers": []},
+    ],
+}
 
 
 def written(path: Path, value: object) -> Path:

@@ -1,4 +1,4 @@
-"""REALTALK, LongMemEval, BEAM and precisionMemBench: small files in, the same values out."""
+"""REALTALK, LongMemEval, BEAM, precisionMemBench and everyday: small files in, the same values out."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from formats import (
     BEAM_CHAT,
     BEAM_QUESTIONS,
     BELIEFS,
+    EVERYDAY,
     LONGMEMEVAL,
     REALTALK,
     beam,
@@ -25,7 +26,7 @@ from formats import (
 from salience.errors import InputError
 from salience.evaluate.datasets import Message, Question, conversations, detect, questions, turns
 from salience.evaluate.datasets import precisionmembench as bench
-from salience.records import ANY, Scope
+from salience.records import ANY, Draft, Scope
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ from salience.records import ANY, Scope
         (BEAM_CHAT, "beam"),
         ([{"plan-1": BEAM_CHAT}], "beam"),
         ([{"conversation_id": "7", "chat": [], "probing_questions": "{}"}], "beam"),
+        (EVERYDAY, "everyday"),
     ],
 )
 def test_the_content_decides_the_format(tmp_path: Path, value: object, found: str) -> None:
@@ -175,6 +177,24 @@ def test_the_file_of_sessions_may_be_missing(tmp_path: Path) -> None:
     assert [question.category for question in held.questions] == ["Alias resolution", "Cold start behavior"]
 
 
+def test_everyday_memories_are_drafts_of_the_user_and_questions_have_their_time(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", EVERYDAY)
+    (held,) = conversations(path)
+    rosa, now = Scope(user_id="rosa"), datetime(2026, 11, 20, 18, tzinfo=UTC)
+    assert (held.name, held.sessions) == ("rosa", ())
+    assert [(one.ref, one.supersedes) for one in held.beliefs] == [("m1", None), ("m2", None), ("m3", None)]
+    assert held.beliefs[1].draft == Draft(
+        content="Rosa keeps two goats", scope=rosa, created_at=datetime(2026, 4, 1, 8, tzinfo=UTC)
+    )
+    assert held.questions == (
+        Question("Where does Rosa live?", "", "present", ("m3",), now=now, scope=rosa, outdated=("m1",)),
+        Question("How many goats?", "", "plain", ("m2",), now=now, scope=rosa, language="en"),
+        Question("How old is Rosa?", "", "unanswerable", (), now=now, scope=rosa, answerable=False),
+    )
+    with pytest.raises(InputError, match="everyday JSON"):
+        list(turns(path))
+
+
 def damaged(value: Any, *keys: Any, to: Any = None) -> Any:
     """Return a copy in which the value that the keys lead to is another; None takes it away."""
     whole = copy.deepcopy(value)
@@ -195,6 +215,12 @@ def damaged(value: Any, *keys: Any, to: Any = None) -> Any:
         (damaged(REALTALK, "session_1", 1, "speaker"), "session_1[1].speaker", "Give text."),
         (damaged(REALTALK, "session_1", 0, "date_time", to="yesterday"), "session_1[0].date_time", "30.05.2023, 23:40"),
         (damaged(REALTALK, "qa", 0, "evidence", to=[5]), "qa[0].evidence[0]", "Give text."),
+        (damaged(EVERYDAY, "user"), "user", "Give text."),
+        (damaged(EVERYDAY, "now"), "now", "2026-05-01T09:30:00+00:00"),
+        (damaged(EVERYDAY, "memories", 1, "at", to="1 May"), "memories[1].at", "2026-05-01T09:30:00+00:00"),
+        (damaged(EVERYDAY, "memories", 1, "at", to="2026-05-01T09:30:00"), "memories[1].at", "+00:00"),
+        (damaged(EVERYDAY, "questions", 0, "answers"), "questions[0].answers", "Give a list."),
+        (damaged(EVERYDAY, "questions", 0, "outdated", to=[1]), "questions[0].outdated[0]", "Give text."),
         (damaged(LONGMEMEVAL, 1, "question_type"), "[1].question_type", "Give text."),
         (damaged(LONGMEMEVAL, 0, "haystack_sessions", 0, to={}), "[0].haystack_sessions[0]", "Give a list."),
         (damaged(LONGMEMEVAL, 0, "haystack_dates", 0, to="31/31/2023"), "[0].haystack_dates[0]", "2023/05/30"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
 from salience.cli.options import Call, Force, command
-from salience.cli.output import Answer, one_line, progress, status, table
+from salience.cli.output import Answer, excerpt, one_line, progress, status, table, tsv
 from salience.errors import InputError, Words
 
 if TYPE_CHECKING:
@@ -20,18 +20,24 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from salience.evaluate.compare import Comparison
+    from salience.evaluate.everyday import Figures, Row
     from salience.evaluate.metrics import Estimate
     from salience.evaluate.run import Source
     from salience.evaluate.tune import Tuned
 
 Parsed = TypeVar("Parsed")
 app = typer.Typer()
+EVERYDAY: Final = "everyday"
+"""Path that stands for the everyday worlds of the package."""
+DEPTHS: Final = "1,5,10,20"
+METRIC: Final = "recall@10"
+"""Defaults of --k and --metric."""
 GRANULARITY: Final = {"turn": "turn (a memory each)", "session": "session (memories of one session count as one)"}
 
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PATH...", help="LoCoMo, REALTALK, LongMemEval, BEAM or precisionMemBench: files, or folders."
+        metavar="PATH...", help="LoCoMo, REALTALK, LongMemEval, BEAM, precisionMemBench or everyday: files, or folders."
     ),
 ]
 Categories = Annotated[
@@ -58,13 +64,21 @@ Naming = Annotated[
 @command(app, "eval")
 def evaluate(
     call: Call,
-    paths: Paths,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="LoCoMo, REALTALK, LongMemEval, BEAM, precisionMemBench or everyday: files, or folders. The word "
+            "everyday alone: the worlds of the package.",
+        ),
+    ],
     rankings: Annotated[
         str | None,
         typer.Option(
             "--profiles",
             metavar="A,B",
-            help="Profiles, paths of TOML files, and the baselines bm25 and cosine. Default: all.",
+            help="Profiles, paths of TOML files, and the baselines bm25 and cosine. Default: all; for everyday, "
+            "--profile before the command.",
         ),
     ] = None,
     embedders: Annotated[
@@ -73,8 +87,8 @@ def evaluate(
     ] = None,
     depths: Annotated[
         str, typer.Option("--k", metavar="N,N", help="Cut-offs of the metrics recall, all and hit.")
-    ] = "1,5,10,20",
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to compare by.")] = "recall@10",
+    ] = DEPTHS,
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to compare by.")] = METRIC,
     categories: Categories = None,
     granularity: Annotated[
         Literal["turn", "session"], typer.Option("--granularity", help="Unit of evidence: memories, or whole sessions.")
@@ -99,12 +113,36 @@ def evaluate(
     force: Force = False,
     seed: Seed = 0,
     cache: Cache = True,
+    half: Annotated[
+        Literal["fit", "report"] | None, typer.Option("--half", help="Half of the everyday worlds. Default: both.")
+    ] = None,
+    misses: Annotated[
+        bool, typer.Option("--misses", help="List the everyday questions whose first hit is not an answer.")
+    ] = False,
 ) -> Answer:
     """Measure rankings on questions with known answers.
 
     Each conversation is stored in a store of its own, one memory per turn, and each question is ranked under every
     profile. The figures are means over the questions whose evidence the data set names, with 95 % bootstrap intervals.
+
+    `everyday` as the path measures ten made-up worlds of the package through recall itself: how often an answer comes
+    first, and how often an outdated memory does. It takes --half, --profiles, --embedders, --misses and --no-cache.
     """
+    if paths == [Path(EVERYDAY)] and not paths[0].exists():
+        for_files = {
+            "k": depths != DEPTHS,
+            "metric": metric != METRIC,
+            "categories": categories,
+            "granularity": granularity != "turn",
+            "compare": compare,
+            "resample": resample != "questions",
+            "min_score": min_score is not None,
+            "foreign": foreign,
+            "html": html,
+        }
+        _check_unused(for_files, "For everyday, give --half, --profiles, --embedders, --misses or --no-cache.")
+        return _everyday(call, rankings, embedders, half, misses, cache)
+    _check_unused({"half": half, "misses": misses}, f"Give {EVERYDAY} as the only path, or leave it out.")
     from salience.evaluate import compare as comparing
     from salience.evaluate import report, run, stores
     from salience.evaluate.metrics import Metric
@@ -150,7 +188,7 @@ def tune(
         str | None, typer.Option("--profile", metavar="NAME", help="Profile to start from: a name or a TOML file.")
     ] = None,
     trials: Annotated[int, typer.Option("--trials", metavar="N", help="Trials per fit.")] = 100,
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to maximise.")] = "recall@10",
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to maximise.")] = METRIC,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="File of the new profile. Default: standard output.")
     ] = None,
@@ -264,6 +302,49 @@ def calibrate(
     return Answer(record, [*lines, one_line(f"Saved in {file}; {then}.")])
 
 
+def _everyday(
+    call: Call,
+    rankings: str | None,
+    embedders: str | None,
+    half: Literal["fit", "report"] | None,
+    misses: bool,
+    cache: bool,
+) -> Answer:
+    """Measure the everyday worlds of the package."""
+    from salience.evaluate import everyday, run, stores
+    from salience.evaluate.datasets.everyday import HALVES, worlds
+
+    profiles = run.contenders(_listed("profiles", rankings or call.options.profile or "salience", str))
+    names = _listed("embedders", embedders or call.options.embedder, str)
+    held = [world for one in ([half] if half else HALVES) for world in worlds(one)]
+    folder = stores.cache_folder() if cache else None
+    total = sum(len(world.questions) for world in held) * len(names)
+    with progress("asking", total, unit="questions") as advance:
+        asked = [one for name in names for one in everyday.ask(held, profiles, name, folder, advance)]
+    rows = everyday.rows(asked)
+    missed = []
+    if misses:
+        texts = {world.name: {item.ref: item.draft.content for item in world.beliefs} for world in held}
+        missed = [
+            {
+                "embedder": one.embedder,
+                "profile": one.profile,
+                "world": one.world,
+                "kind": one.question.category,
+                "question": one.question.question,
+                "first": texts[one.world][one.refs[0]] if one.refs else None,
+                "right": [texts[one.world][ref] for ref in one.question.evidence],
+            }
+            for one in asked
+            if everyday.is_miss(one)
+        ]
+    record: dict[str, object] = {"half": half or "both", "worlds": [world.name for world in held]}
+    record |= {"limit": everyday.LIMIT, "rows": rows} | ({"misses": missed} if misses else {})
+    memories, questions = (sum(len(getattr(world, name)) for world in held) for name in ("beliefs", "questions"))
+    head = f"everyday, {half or 'both halves'}: {len(held)} worlds, {memories} memories, {questions} questions"
+    return Answer(record, _everyday_lines(head, rows, missed), _everyday_view(head, rows, missed))
+
+
 # --- Arguments --------------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +359,13 @@ def _listed(option: str, written: str, parse: Callable[[str], Parsed]) -> list[P
     if not found:
         raise InputError(option, written, "Give at least one; several with commas between them.")
     return found
+
+
+def _check_unused(options: Mapping[str, object], remedy: str) -> None:
+    """Reject the first of `options` that was given; value is falsy if not."""
+    for name, value in options.items():
+        if value:
+            raise InputError(name, None, remedy, "does not apply here")
 
 
 def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | None:
@@ -428,6 +516,62 @@ def _eval_view(found: Comparison) -> RenderableType:
         cells = ([ranking, *map(bounds, row)] for ranking, row in zip(rows, scores, strict=True))
         parts.append(_table(f"{embedder}: {found.metric} by category", heads, cells))
     parts += [_table(title, heads, rows) for title, heads, rows in _sections(found) if rows]
+    return Group(*parts)
+
+
+_EVERYDAY_HEADS: Final = {
+    "n": "n",
+    "first": "first",
+    "any_of_five": "in 5",
+    "all_of_five": "all in 5",
+    "empty": "empty",
+    "doubted": "right, not confident",
+    "changed": "changed",
+    "outdated_first": "outdated first",
+    "unanswerable": "no answer",
+    "trusted": "confident",
+    "unanswerable_empty": "empty ",
+    "calibration_error": "ECE",
+}
+"""Figure -> its column."""
+
+
+def _everyday_cells(figures: Figures) -> list[str]:
+    found = [getattr(figures, name) for name in _EVERYDAY_HEADS]
+    return ["-" if one is None else f"{one:.3f}" if isinstance(one, float) else str(one) for one in found]
+
+
+def _everyday_lines(head: str, rows: Sequence[Row], missed: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield f"# {head}"
+    yield tsv("# profile", "embedder", "worlds", "by", "name", *_EVERYDAY_HEADS)
+    for row in rows:
+        worlds = "polyglot" if row.polyglot else "english"
+        yield tsv(row.profile, row.embedder, worlds, row.by, row.name or "-", *_everyday_cells(row.figures))
+    if missed:
+        yield tsv("# miss", "embedder", "world", "kind", "question", "first hit", "right")
+    for one in missed:
+        right = " | ".join(one["right"]) or "no answer"
+        yield tsv(
+            one["profile"], one["embedder"], one["world"], one["kind"], one["question"], one["first"] or "-", right
+        )
+
+
+def _everyday_view(head: str, rows: Sequence[Row], missed: Sequence[dict[str, Any]]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(head, style="dim")]
+    tables: dict[str, list[Row]] = {}
+    for row in rows:
+        worlds = "worlds in several languages" if row.polyglot else "English worlds"
+        tables.setdefault(f"{row.profile}, {row.embedder}: {worlds}", []).append(row)
+    for title, held in tables.items():
+        cells = ([row.name or "total", *_everyday_cells(row.figures)] for row in held)
+        parts.append(_table(title, ("", *_EVERYDAY_HEADS.values()), cells))
+    for one in missed:
+        parts.append(Text(f"\n{one['world']}, {one['kind']}, {one['profile']}, {one['embedder']}: {one['question']}"))
+        parts.append(Text(f"  first  {excerpt(one['first'] or '-')}", style="dim"))
+        parts += [Text(f"  right  {excerpt(text)}", style="dim") for text in one["right"] or ["no answer"]]
     return Group(*parts)
 
 

@@ -6,12 +6,13 @@ REALTALK           {"session_1": [...], "qa": [...]}
 LongMemEval        [{"haystack_sessions": [[...]], "question": ...}], or such objects a line
 BEAM               a folder of chat.json and probing_questions/, or folders of these; rows of the published data set
 precisionMemBench  a folder of beliefs.seed.json and retrieval.cases.json
+everyday           {"user": ..., "now": ..., "memories": [...], "questions": [...]}
 chat list          [{"role" | "speaker" | "name", "content" | "text", "timestamp"?}], or {"messages": [...]}
 messages           the same, one JSON object a line
 drafts             {"content", "kind"?, "user_id"?, ...}, one JSON object a line
 ```
 The content decides the format, not the name of the file. Messages in lines are read one at a time; the others as a
-whole. All files are UTF-8. The modules of the first five describe their formats.
+whole. All files are UTF-8. The modules of the first six describe their formats.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from salience.errors import InputError, Words, wrong_type
-from salience.evaluate.datasets import beam, locomo, longmemeval, precisionmembench, realtalk
+from salience.evaluate.datasets import beam, everyday, locomo, longmemeval, precisionmembench, realtalk
 from salience.evaluate.datasets.loader import Belief, Conversation, Message, Question, Session, document, lines
 from salience.lines import KEYS, message_text, moment, parsed, parsed_object, refused
 from salience.records import checks
@@ -42,13 +43,16 @@ __all__ = [
     "turns",
 ]
 
-Format = Literal["locomo", "realtalk", "longmemeval", "beam", "precisionmembench", "chat", "messages", "drafts"]
+Format = Literal[
+    "locomo", "realtalk", "longmemeval", "beam", "precisionmembench", "everyday", "chat", "messages", "drafts"
+]
 FORMATS: Final[Mapping[Format, str]] = {
     "locomo": "LoCoMo JSON",
     "realtalk": "REALTALK JSON",
     "longmemeval": "LongMemEval JSON",
     "beam": "BEAM JSON",
     "precisionmembench": "a folder of precisionMemBench",
+    "everyday": "everyday JSON",
     "chat": "a JSON list of messages",
     "messages": "JSONL of messages",
     "drafts": "JSONL of drafts",
@@ -65,6 +69,7 @@ _READ: Final[Mapping[Format, Callable[[Path, Any], Iterator[Conversation]]]] = {
     "realtalk": realtalk.read,
     "longmemeval": longmemeval.read,
     "beam": beam.read,
+    "everyday": everyday.read,
 }
 """Formats of one JSON document -> reader."""
 
@@ -122,6 +127,8 @@ def _of_document(value: object) -> Format | None:
         return "realtalk"
     if beam.fits(value):
         return "beam"
+    if everyday.fits(value):
+        return "everyday"
     if isinstance(value, dict):
         return "chat" if isinstance(value.get("messages"), list) else None
     return "chat" if isinstance(value, list) and _of_line(first) == "messages" else None
@@ -160,12 +167,14 @@ def _objects(path: Path) -> Any:
 
 
 def turns(path: str | Path) -> Iterator[tuple[str, Message]]:
-    """Yield (session id, message) of a file of any format but drafts; reads JSONL one line at a time.
+    """Yield (session id, message) of a file of any format but drafts and everyday; reads JSONL one line at a time.
 
     Messages without text, such as tool calls, are skipped. Raises as `conversations` does.
     """
     path = Path(path)
     found = detect(path)
+    if found == "everyday":
+        raise InputError(f"file {path}", Words(FORMATS[found]), "Evaluate it, or give a file of a conversation.")
     if found == "drafts":
         raise InputError(f"file {path}", Words("JSONL of drafts"), "Import it, or give a file of a conversation.")
     if found not in ("chat", "messages"):

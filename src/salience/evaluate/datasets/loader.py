@@ -70,6 +70,8 @@ class Question:
         answerable: whether the stored memories answer it.
         scope: to ask in.
         filter: of the memories to return.
+        outdated: refs of memories that were true once and are wrong at the time of the question.
+        language: of the evidence; empty if the file has none.
     """
 
     question: str
@@ -81,6 +83,8 @@ class Question:
     answerable: bool = True
     scope: Scope = Scope()
     filter: Filter = Filter()
+    outdated: tuple[str, ...] = ()
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
