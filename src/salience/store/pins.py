@@ -63,9 +63,18 @@ class Handle:
         """Return whether the store is pinned to this handle's model, by name and dimension, or not pinned."""
         return pin is None or (pin.name, pin.dimension) == (self.model.name, self.model.dimension)
 
-    def check_name(self, pin: Pin | None) -> None:
-        """Raise `PinnedError` if the store is pinned to another model, by name or dimension."""
-        if not self.accepts(pin):
+    def check_opening(self, meta: Meta, language: str, place: str, *, moving: bool) -> None:
+        """Raise `PinnedError` if the store is pinned to another language or, unless `moving` is set, another model.
+
+        `place` is the noun for where the store is: file or database.
+        """
+        known = meta.values.get("language", language)
+        if known != language:
+            raise PinnedError(
+                f"store: {self._where} was written for the language {known!r}, not for {language!r}. "
+                f"Set SALIENCE_LANGUAGE={known}, or name a new {place}."
+            )
+        if not moving and not self.accepts(pin := meta.pin()):
             raise PinnedError(
                 f"store: {self._where} was written with {pin}, not with {self.pin_without_fingerprint()}. Open it with "
                 f"that embedder, or embed all anew: {self._reembed('NAME')}"

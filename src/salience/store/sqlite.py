@@ -14,7 +14,7 @@ from typing import Final, Self
 from sqlalchemy import Connection, bindparam, func, select, union
 
 from salience.batch import Batch, Vectors32
-from salience.errors import BusyError, DamagedError, InputError, PinnedError, StoreError, Words
+from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
 from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Finding, OutOfScope, Receipt, Scope
@@ -132,7 +132,7 @@ class SQLiteStore(SQLStore):
                 sqlite_file.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
                     meta = Meta.read(reader)
-                store._refuse_other(meta, moving)
+                store._handle.check_opening(meta, language, "file", moving=moving)
                 if meta.values.get(ERASE_PENDING):
                     store._wipe()
             except BaseException:
@@ -367,17 +367,6 @@ class SQLiteStore(SQLStore):
     def _check_closed(self) -> None:
         if self._writer.closed:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
-
-    def _refuse_other(self, meta: Meta, moving: bool) -> None:
-        """Raise `PinnedError` if the file is pinned to another language or model."""
-        language = meta.values.get("language", self._language)
-        if language != self._language:
-            raise PinnedError(
-                f"store: {self._path} was written for the language {language!r}, not for {self._language!r}. "
-                f"Set SALIENCE_LANGUAGE={language}, or name a new file."
-            )
-        if not moving:
-            self._handle.check_name(meta.pin())
 
     def _wipe(self) -> None:
         """Remove erased bytes from memory, from unused pages of the file, and from its log.

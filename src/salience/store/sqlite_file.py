@@ -201,7 +201,10 @@ def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
     """
     driver = _driver(connection)
     retries = Retrying(
-        retry=retry_if_exception(_is_busy), stop=stop_after_delay(busy_timeout), wait=wait_random(0, 0.02), reraise=True
+        retry=retry_if_exception(lambda error: error_code(error) in _BUSY),
+        stop=stop_after_delay(busy_timeout),
+        wait=wait_random(0, 0.02),
+        reraise=True,
     )
     driver.execute(f"PRAGMA page_size={PAGE_SIZE}")  # has no effect on an existing file
     for attempt in retries:
@@ -254,10 +257,6 @@ def _driver(connection: Connection) -> sqlite3.Connection:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - `engine` connects with nothing else
     return driver
-
-
-def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error_code(error) in _BUSY
 
 
 def _migrate(writer: Connection, path: str, distinguish: Distinguish | None) -> None:

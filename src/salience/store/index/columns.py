@@ -335,7 +335,10 @@ class Index:
         same = known & live
         same[same] = self.slots["version"][slots[same]] == np.array(changed["version"])[same]
         same[same] = self.slots["has_vector"][slots[same]] == has_vector[same]
-        counted = self._with_counters(slots[same], changed, same) if same.any() else self
+        counted = self
+        if same.any():
+            counters = {name: column[same] for name, column in _counters(changed).items()}
+            counted = self._with(slots=self.slots.changed(slots[same], counters))
         if same.all():
             return replace(counted, sequence=sequence)
         fresh = live & ~same
@@ -377,11 +380,6 @@ class Index:
     def _sorted_so_far(self) -> tuple[Numbers32, int]:
         """Return the sorted turns and the number of slots that they cover; a later snapshot continues from them."""
         return (self.by_session, self.slots.length) if "by_session" in vars(self) else self._sorted
-
-    def _with_counters(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Index:
-        """Return the index with the counters of some slots, of which `which` are among the changed rows."""
-        counters = {name: column[which] for name, column in _counters(changed).items()}
-        return self._with(slots=self.slots.changed(slots, counters))
 
     def _with_versions(self, rows: Mapping[str, Sequence[Any]], count: int) -> Index:
         """Return the index with the versions of `count` memories in new slots; the by_id is unchanged."""
@@ -453,7 +451,8 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
     term_counts, terms = _split(rows["terms"], " ")
     distinction_counts, distinctions = _split(rows["distinctions"], "\n")
     tag_counts, tags = _flat(_lists(rows["tags"], list))
-    entity_counts, entities = _flat(_lists(rows["entities"], lambda names: _distinct(codes, names)))
+    number_of = codes.entities.__getitem__
+    entity_counts, entities = _flat(_lists(rows["entities"], lambda names: list(dict.fromkeys(map(number_of, names)))))
     columns: dict[str, Any] = {
         **coded,
         **_counters(rows),
@@ -503,10 +502,6 @@ def _distinction_code(distinction: str) -> int:
 
 def _filled(values: Sequence[Any], default: int) -> Sequence[Any]:
     return [default if value is None else value for value in values] if None in values else values
-
-
-def _distinct(codes: TextCodes, names: Sequence[str]) -> list[int]:
-    return list(dict.fromkeys(map(codes.entities.__getitem__, names)))
 
 
 def _split(texts: Sequence[str], separator: str) -> tuple[Codes, list[str]]:

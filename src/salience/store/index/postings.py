@@ -63,7 +63,8 @@ class Postings:
         is_first = np.ones(len(keys), np.bool_)
         is_first[1:] = keys[1:] != keys[:-1]
         first = np.flatnonzero(is_first)
-        return self._with(_Segment(keys[first], _small(np.diff(first, append=len(keys)))))
+        counts = np.diff(first, append=len(keys))
+        return self._with(_Segment(keys[first], counts.astype(np.min_scalar_type(int(counts.max())))))
 
     def moved(self, place: Rows) -> Postings:
         """Return the postings with slot s at `place[s]`; occurrences in slots with place -1 are dropped."""
@@ -89,10 +90,6 @@ def _merged(older: _Segment, newer: _Segment) -> _Segment:
     keys = np.concatenate((older.keys, newer.keys))
     order = np.argsort(keys, kind="stable")
     return _Segment(keys[order], np.concatenate((older.counts, newer.counts))[order])
-
-
-def _small(counts: Rows) -> Column:
-    return counts.astype(np.min_scalar_type(int(counts.max())))
 
 
 def find(ascending: NDArray[Any], wanted: NDArray[Any]) -> tuple[Rows, NDArray[np.bool_]]:

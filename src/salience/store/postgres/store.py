@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
-from salience.errors import InputError, PinnedError, Words
+from salience.errors import InputError, Words
 from salience.ports import (
     Add,
     Adopt,
@@ -268,14 +268,7 @@ class PostgresStore(SQLStore):
         indexes, is_iterative = ScopeIndexes(exact_rows, cached_rows), found.pgvector >= admin.ITERATIVE_SCAN
         try:
             meta = runner.read(None, Meta.read)
-            known = meta.values.get("language", language)
-            if known != language:
-                raise PinnedError(
-                    f"store: {runner.where} was written for the language {known!r}, not for {language!r}. "
-                    f"Set SALIENCE_LANGUAGE={known}, or name a new database."
-                )
-            if not moving:
-                handle.check_name(meta.pin())
+            handle.check_opening(meta, language, "database", moving=moving)
         except BaseException:
             runner.close()
             raise
