@@ -47,6 +47,7 @@ from salience.ports import (
     Need,
     Prune,
     Revise,
+    SessionSpan,
     Stored,
     Touch,
 )
@@ -723,6 +724,18 @@ class ReferenceStore:
         with self._opened() as state:
             visible = [stored.memory for stored in state.live(scope.tenant, as_of) if scope.sees(stored.memory.scope)]
         return sorted({memory.speaker for memory in visible if memory.speaker and means(names, memory.speaker)})
+
+    def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
+        """Return the sessions of live memories visible in `scope`, in the order of their first memory."""
+        times: dict[tuple[str | None, ...], list[datetime]] = {}
+        with self._opened() as state:
+            for stored in state.live(scope.tenant, as_of):
+                home = stored.memory.scope
+                if scope.sees(home) and home.session_id is not None:
+                    key = (str(home.environment), home.user_id, home.session_id)
+                    times.setdefault(key, []).append(stored.memory.created_at)
+        spans = [SessionSpan(str(key[2]), min(held), max(held)) for key, held in times.items()]
+        return sorted(spans, key=lambda span: (span.start, span.id))
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""

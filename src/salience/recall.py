@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, pairwise
 from typing import Final
@@ -36,7 +36,7 @@ from salience.rank.profile import Profile
 from salience.rank.run import details, rank, weak
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State
-from salience.records import PERIOD, Hit, Memory, Query, Recall, checks
+from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
 from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
 
@@ -51,6 +51,7 @@ GROWTH: Final = 4
 HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
+MICROSECOND: Final = timedelta(microseconds=1)
 Marks = list[tuple[str, float]]
 """Name and end (`time.perf_counter()`) of each step so far. A step may occur more than once."""
 _late_embeddings: Final = slots()
@@ -176,10 +177,14 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
             first_person_text = speaker_names.first_person(text, named)
     intent = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
     cue = when.read(text, now) if profile.reads_time else None
+    if cue is not None and cue.sessions is not None:
+        cue = _with_window(services, query, cue, now)
     if cue is not None:
         intent = replace(intent, time=cue)
-        if PERIOD in profile.intents and when.asks_only_time(text, cue, now, known):
+        if PERIOD in profile.intents and when.asks_only_time(text, cue, known):
             intent = replace(intent, name=PERIOD, words=cue.words)
+            preferred = tokeniser.terms(when.preferences(text, cue))
+            terms = tuple(term for term in terms if term in preferred)
     need = Need(
         scope=query.scope,
         now=now,
@@ -205,6 +210,21 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         calibrated=profile.threshold_scale == "calibrated",
     )
     return need, (text,) if first_person_text == text else (text, first_person_text)
+
+
+def _with_window(services: Services, query: Query, cue: TimeCue, now: datetime) -> TimeCue | None:
+    """Return the cue with the time of the sessions that it counts; None if there are no such sessions.
+
+    Sessions that begin after `now` do not count, and the caller's own session is none of the last ones.
+    """
+    first, last = cue.sessions or (1, 1)
+    sessions = services.store.sessions(query.scope, as_of=query.as_of)
+    sessions = [one for one in sessions if one.start <= now and (first > 0 or one.id != query.scope.session_id)]
+    chosen = sessions[first - 1 : last] if first > 0 else sessions[first : last + 1 or None]
+    if not chosen or (first < 0 and len(sessions) < -last):
+        return None
+    end = max(one.end for one in chosen) + MICROSECOND
+    return replace(cue, start=min(one.start for one in chosen), end=end)
 
 
 def reach_for(count: int) -> int:

@@ -21,7 +21,7 @@ NOT_BACK = [
     "Who comes to dinner on Saturday?", "What's for dinner on Saturday?", "plans for Saturday", "the Sunday roast",
     "Is the shop open on Mondays?", "every Friday", "Do we need milk on Saturday?", "What do we do at Christmas?",
     "What must be done before Friday?", "What do we do after Christmas?", "Where are we between April and June?",
-    "over the weekend", "Is it hot in July?", "What do they love during Thanksgiving?",
+    "Is it hot in July?", "What do they love during Thanksgiving?",
     "On Friday, what will we do?", "Will we meet on 8 May?",
     "Will Bob be on Friday's call?", "agenda for Friday's meeting", "What are we going to do in July?",
     "Is the shop closed on Monday?", "Is the coffee shop closed on Monday?", "When is the office closed in August?",
@@ -100,8 +100,9 @@ def test_every_past_form_is_found_and_other_words_with_its_ending_are_not() -> N
 
 @given(st.sampled_from(NAMES))
 def test_whatever_comes_round_waits_for_a_verb(name: str) -> None:
-    assert read(f"on {name}", NOW) is None
+    assert read(f"cakes on {name}", NOW) is None
     assert read(f"Who called on {name}?", NOW) is not None
+    assert read(f"on {name}", NOW) is not None  # a question of nothing but a time looks back
 
 
 @given(st.text(max_size=50), st.integers(0, 60))

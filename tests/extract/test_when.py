@@ -64,6 +64,9 @@ WINDOWS = [
     ("the past 3 months", "the past 3 months", "2023-09-01", "2023-12-02"),
     ("in the last few days", "in the last few days", "2023-11-27", "2023-12-02"),
     ("within the last 24 hours", "within the last 24 hours", "2023-11-30T09:00", "2023-12-01T10:00"),
+    ("What did I eat earlier today?", "earlier today", "2023-12-01", "2023-12-02"),
+    ("What did we decide yesterday afternoon?", "yesterday afternoon", "2023-11-30T12:00", "2023-11-30T18:00"),
+    ("What did Ann say the other day?", "the other day", "2023-11-24", "2023-12-01"),
     ("late last year", "late last year", "2022-09-01", "2023-01-01"),
     ("at the end of last month", "the end of last month", "2023-11-21", "2023-12-01"),
     ("the first week of last month", "the first week of last month", "2023-11-01", "2023-11-08"),
@@ -91,7 +94,23 @@ WINDOWS = [
         "2023-11-15",
     ),
     ("It snowed several days before Christmas", "several days before Christmas", "2022-12-17", "2022-12-22"),
+    ("What did we do on the 5th?", "on the 5th", "2023-11-05", "2023-11-06"),
+    ("What did I say on the 31st about it?", "on the 31st", "2023-10-31", "2023-11-01"),
+    ("What did we do on the 5th of last month?", "on the 5th of last month", "2023-11-05", "2023-11-06"),
+    ("the first of May", "the first of May", "2023-05-01", "2023-05-02"),
+    ("What did she buy on Tuesday morning?", "on Tuesday morning", "2023-11-28T05:00", "2023-11-28T12:00"),
+    ("last Tuesday evening", "last Tuesday evening", "2023-11-28T17:00", "2023-11-29"),
+    # without a verb, if the query asks for nothing else
+    ("Tuesday morning", "Tuesday morning", "2023-11-28T05:00", "2023-11-28T12:00"),
+    ("over the weekend", "over the weekend", "2023-11-25", "2023-11-27"),
+    ("Tell me about the first half of June", "the first half of June", "2023-06-01", "2023-06-16"),
     # with their year
+    ("8 May 2023 in the morning", "8 May 2023 in the morning", "2023-05-08T05:00", "2023-05-08T12:00"),
+    ("the twenty-first of May 2022", "the twenty-first of May 2022", "2022-05-21", "2022-05-22"),
+    ("Who sang in the 1980s?", "in the 1980s", "1980-01-01", "1990-01-01"),
+    ("Who sang in the '90s?", "in the '90s", "1990-01-01", "2000-01-01"),
+    ("Where did he live in the 20s?", "in the 20s", "2020-01-01", "2030-01-01"),
+    ("the early nineties", "the early nineties", "1990-01-01", "1993-05-02"),
     ("in May 2023", "in May 2023", "2023-05-01", "2023-06-01"),
     ("May of last year", "May of last year", "2022-05-01", "2022-06-01"),
     ("in 2022", "in 2022", "2022-01-01", "2023-01-01"),
@@ -202,9 +221,44 @@ def test_an_order_is_read_from_its_words(query: str, words: str, order: str) -> 
 
 
 @pytest.mark.parametrize("word", ["recently", "lately", "of late"])
-def test_recently_is_a_window_of_thirty_days(word: str) -> None:
+def test_recently_is_a_fading_window_of_thirty_days(word: str) -> None:
     start = datetime(2023, 12, 1, tzinfo=UTC) - timedelta(days=when.RECENT_DAYS)
-    assert read(f"What did she paint {word}?", NOW) == TimeCue((word,), start)
+    assert read(f"What did she paint {word}?", NOW) == TimeCue((word,), start, instant("2023-12-02"), fades=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "words", "sessions"),
+    [
+        ("What happened in our first chat?", "our first chat", (1, 1)),
+        ("What did we discuss in the third session?", "the third session", (3, 3)),
+        ("What was the 12th conversation about?", "the 12th conversation", (12, 12)),
+        ("Summarise session 3", "session 3", (3, 3)),
+        ("What was our last conversation about?", "our last conversation", (-1, -1)),
+        ("What did we talk about last time?", "last time", (-1, -1)),
+        ("What did I say the last time we talked?", "the last time", (-1, -1)),
+        ("What happened two sessions ago?", "two sessions ago", (-2, -2)),
+        ("the session before last", "the session before last", (-2, -2)),
+        ("What did we do in the last three sessions?", "the last three sessions", (-3, -1)),
+        ("the first two chats", "the first two chats", (1, 2)),
+    ],
+)
+def test_sessions_are_counted(query: str, words: str, sessions: tuple[int, int]) -> None:
+    assert read(query, NOW) == TimeCue((words,), sessions=sessions)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What did she say in her first session?",
+        "What did we say in the first chat about the trip?",
+        "What changed since our last session?",
+        "How long is a session?",
+        "Which model did the chat use?",
+    ],
+)
+def test_a_session_of_something_else_is_not_counted(query: str) -> None:
+    cue = read(query, NOW)
+    assert cue is None or cue.sessions is None
 
 
 def test_a_date_says_more_than_recently_or_now() -> None:
@@ -271,7 +325,8 @@ NO_TIMES = [
     "Which one came after 2.0?", "since when do we use uv?", "What holds until now?", "in Spring Boot",
     "the fall of Rome", "Where is the Christmas tree?", "every Monday", "on weekends", "employee of the month",
     "Which port, 2022 or 3000?", "room 1999", "v2023-05", "192.168.10.20", "on the 15th floor", "half a year ago",
-    "2.5 years ago", "31 February 2023", "2023-13-45", "in 9999", "5000 years ago",
+    "2.5 years ago", "in her thirties",
+    "on the 5th floor", "the first thing", "31 February 2023", "2023-13-45", "in 9999", "5000 years ago",
 ]  # fmt: skip
 """Queries with words that only look like a time."""
 

@@ -57,6 +57,24 @@ ORDINALS: Final[Mapping[str, int]] = {
     "last": -1, "final": -1,
 }  # fmt: skip
 
+_UNITS: Final = "first second third fourth fifth sixth seventh eighth ninth".split()
+DAY_ORDINALS: Final[Mapping[str, int]] = {
+    word: day
+    for day, word in enumerate(
+        [
+            *_UNITS, "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth",
+            "seventeenth", "eighteenth", "nineteenth", "twentieth", *(f"twenty-{word}" for word in _UNITS),
+            "thirtieth", "thirty-first",
+        ],
+        start=1,
+    )
+}  # fmt: skip
+"""Days of a month in words."""
+
+DECADES: Final[Mapping[str, int]] = {
+    "fifties": 50, "sixties": 60, "seventies": 70, "eighties": 80, "nineties": 90,
+}  # fmt: skip
+
 HOLIDAYS: Final[Mapping[str, tuple[Any, int]]] = {
     "new years eve": (relativedelta(month=12, day=31), 1),
     "new years day": (relativedelta(month=1, day=1), 1),

@@ -3,7 +3,7 @@
 `read` combines three kinds of cues. A *date* is a window relative to now or of its own year: `FORMS` finds it,
 `MODIFIERS` ("the second week of") change it, a second date makes it a range ("from May to July"), and words such as
 "since" open one side. An *order* is asked for by words such as "the first time" and "latest". A *relation* names an
-event instead of a date: "before the move".
+event instead of a date: "before the move". *Sessions* are counted from the first or the last: "two sessions ago".
 
 Ambiguous forms need a lead word: `May` can be a verb or a person, `2022` a number. A recurring time counts only if the
 tense fits: "on Friday" is last Friday in "What did we say on Friday?", and no window in "Is the shop open on Friday?".
@@ -22,6 +22,8 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
+from dateutil.relativedelta import relativedelta
+
 from salience.extract import periods
 from salience.extract.periods import Window
 from salience.extract.wordlists import load
@@ -37,6 +39,8 @@ RECENT_DAYS: Final = 30
 _LISTS: Final = load("time")
 _ANYTHING: Final = ENGLISH_STOPWORDS.union(_LISTS["anything"])
 """Words that ask for anything at all."""
+_PREFERENCES: Final = frozenset(_LISTS["preferences"])
+"""Words that ask for anything of a kind."""
 
 # --- Tense -----------------------------------------------------------------------------------------------------------
 
@@ -132,7 +136,7 @@ TURNS: Final[Mapping[str, tuple[int, Literal["last", "this", "next"]]]] = {
 """Units back, and the choice among recurring windows."""
 DAYS: Final[Mapping[str, tuple[int, str]]] = {
     "today": (0, ""), "yesterday": (-1, ""), "tomorrow": (1, ""), "tonight": (0, "night"), "last night": (-1, "night"),
-    **{f"this {part}": (0, part) for part in periods.DAY_PARTS},
+    "earlier today": (0, ""), "later today": (0, ""), **{f"this {part}": (0, part) for part in periods.DAY_PARTS},
 }  # fmt: skip
 """Names of days relative to today: days from today, and the part of the day."""
 CLAUSE_END: Final = "end of the clause"
@@ -167,6 +171,10 @@ _YEAR = r"(?:1[89]|20)\d\d"
 _TURN = rf"(?:this\s+)?(?P<turn>{one_of(TURNS)})"
 _LAST, _NEXT = r"(?:this\s+)?(?:last|past|previous)", r"(?:this\s+)?(?:next|coming|upcoming)"
 _PART_OF_DAY = one_of(periods.DAY_PARTS)
+_DAY_ORDINAL = rf"(?:\d{{1,2}}(?:st|nd|rd|th)|{one_of(periods.DAY_ORDINALS)})"
+_AFTER_A_DAY = (  # "the 5th" of this month, but not "the 5th floor"
+    rf"(?=\s*(?:[?.!,;]|\Z)|\s+(?:about|with|and|at|because|when|did|was|were|that|we|i|{_PART_OF_DAY}|in\s+the\s+{_PART_OF_DAY})\b)"
+)
 _NOT_A_NAME = r"(?!['’]s\b|s\b|\s+(?-i:[A-Z]))"  # "April's", "Mays", "Spring Boot"
 
 
@@ -188,6 +196,39 @@ def _date(groups: Groups, _: datetime) -> Window:
     month, day = (day, month) if month > 12 and "swaps" in groups else (month, day)
     grain = "day" if groups.get("day") else "month" if groups.get("month") else "year"
     return periods.unit(grain, datetime(year, month, day, tzinfo=UTC))
+
+
+def _day_of_month(groups: Groups, now: datetime) -> Window:
+    """Return the latest day with this number in its month, up to today: "the 31st" in May is 31 March."""
+    for months in range(3):
+        try:
+            day = (periods.floor("month", now) - relativedelta(months=months)).replace(day=_ordinal(groups["day"]))
+        except ValueError:  # no such day in this month
+            continue
+        if day <= now:
+            return periods.unit("day", day)
+    raise ValueError("no such day near by")
+
+
+def _ordinal(words: str) -> int:
+    """Return the number of "5th" or "twenty-first"."""
+    return periods.DAY_ORDINALS[words] if words in periods.DAY_ORDINALS else int(words[:-2])
+
+
+def _decade(groups: Groups, now: datetime) -> Window:
+    """Return ten years; two digits mean the latest such decade that has begun."""
+    written = groups["decade"]
+    first = periods.DECADES[written] if written in periods.DECADES else int(written)
+    if first < 100:
+        first += 100 * (now.year // 100)
+        first -= 100 if first > now.year else 0
+    return Window(datetime(first, 1, 1, tzinfo=UTC), datetime(first + 10, 1, 1, tzinfo=UTC))
+
+
+def _other_day(_: Groups, now: datetime) -> Window:
+    """Return the week before today."""
+    today = periods.floor("day", now)
+    return Window(today - timedelta(days=7), today)
 
 
 def _ago(groups: Groups, now: datetime) -> Window:
@@ -224,6 +265,15 @@ FORMS: Final[Sequence[Form]] = (
         TIME_LEADS | OTHER_LEADS,
     ),
     Form(rf"(?<!as of )\b(?P<day>{one_of(DAYS)})\b", _relative_day, "deictic"),
+    Form(r"\b(?:just\s+)?the\s+other\s+(?:day|night|week)\b", _other_day, "deictic"),
+    Form(rf"\b(?:on\s+)?the\s+(?P<day>{_DAY_ORDINAL}){_AFTER_A_DAY}", _day_of_month, "floating", tenses=NOT_AHEAD),
+    Form(r"(?<![\w.:-])(?:the\s+)?(?P<decade>(?:1[89]|20)\d0)['’]?s\b", _decade, "fixed"),
+    Form(
+        r"(?:(?<=\bthe )|(?<=\bearly )|(?<=\bmid )|(?<=\bmid-)|(?<=\blate ))['’]?"
+        rf"(?P<decade>[1-9]0(?=['’]?s\b)|{one_of(periods.DECADES)})(?:['’]?s)?\b",
+        _decade,
+        "fixed",
+    ),
     Form(
         rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b",
         lambda groups, now: periods.back(groups["unit"], now, 2, 2),
@@ -291,6 +341,12 @@ def _unit_around(groups: Groups, window: Window) -> Window | None:
     return around if around.end >= window.end else None
 
 
+def _day_of_the_month(groups: Groups, window: Window) -> Window | None:
+    """Return the day of "the 5th of last month" or "the first of May"; None unless the window is a month."""
+    is_month = window == periods.unit("month", window.start)
+    return periods.unit("day", window.start.replace(day=_ordinal(groups["day"]))) if is_month else None
+
+
 def _nth_inside(groups: Groups, window: Window) -> Window | None:
     inside = periods.nth(groups["unit"], window, periods.ORDINALS[groups["number"]])
     return inside if window.start <= inside.start and inside.end <= window.end else None
@@ -315,6 +371,7 @@ MODIFIERS: Final[Sequence[tuple[str, Callable[[Groups, Window], Window | None]]]
         rf"\b(?:the\s+)?(?:very\s+)?(?P<number>{_ORDINAL})\s+(?P<unit>{_UNIT}|{_FULL_DAYS})\s+(?:of|in)\s+(?:the\s+)?\Z",
         _nth_inside,
     ),
+    (rf"\b(?:on\s+)?(?:the\s+)?(?P<day>{_DAY_ORDINAL})\s+of\s+(?:the\s+)?\Z", _day_of_the_month),
     (
         r"\b(?:the\s+)?(?P<part>early|mid|late|(?:first|second|last)\s+half(?=\s+of)|(?:beginning|start|middle|end)(?=\s+of))"
         r"(?:\s*-\s*|\s+(?:of\s+|in\s+)?)(?:the\s+)?\Z",
@@ -368,6 +425,7 @@ _BLOCK = r"\b(?:every|each|most|some|any)\s+\Z"
 _STOP = r"\A\s*(?:[?.!,;:]|\Z)"
 _LINK = r"\A\s*(?:(?:and|to|or|till|until|through|thru)\s+(?:the\s+|in\s+)?|[-–—]\s*)\Z"
 _OPENING = r"\b(?:from|between)\s+(?:the\s+)?\Z"
+_PART_AFTER = rf"\s*(?:,\s*)?\s(?:in\s+the\s+|at\s+(?=night))?(?P<part>{_PART_OF_DAY})\b"
 _NEAR: Final = 60
 """Most characters beside a date that can belong to it."""
 
@@ -407,7 +465,16 @@ def _spot(text: str, now: datetime) -> list[Mention]:
     for mention in sorted(found, key=lambda mention: (mention.at, -mention.until)):
         if not apart or mention.at >= apart[-1].until:
             apart.append(mention)
-    return [_modified(text, mention) for mention in apart]
+    return [_with_part(text, _modified(text, mention)) for mention in apart]
+
+
+def _with_part(text: str, mention: Mention) -> Mention:
+    """Return the morning of "Tuesday morning" or "8 May in the morning"."""
+    match = re.compile(_PART_AFTER, FLAGS).match(text, mention.until)
+    if not match or not mention.window or mention.window != periods.unit("day", mention.window.start):
+        return mention
+    window = periods.day_part(_groups(match)["part"], mention.window.start)
+    return replace(mention, until=match.end(), start=window.start, end=window.end)
 
 
 def _modified(text: str, mention: Mention) -> Mention:
@@ -566,6 +633,53 @@ _STATED = (  # text between a date and the day of its statement: "last week, as 
     r"(?:(?:mentioned|said|told|shared|discussed|described|wrote)\s+)?"
 )
 
+# --- Sessions --------------------------------------------------------------------------------------------------------
+
+_SESSION = r"(?:session|chat|conversation)"
+_OUR = r"(?:(?:the|our|my|your)\s+)?"
+_OF_ALL = r"(?!\s+(?:with|about|on|of|for)\s+\w)"  # "the first chat about the trip" is one of those about the trip
+_FROM_THE_END: Final = {"last": -1, "latest": -1, "most recent": -1, "previous": -1, "penultimate": -2}
+_NTH = rf"(?:{one_of((*periods.DAY_ORDINALS, *_FROM_THE_END))}|\d{{1,4}}(?:st|nd|rd|th))"
+SESSION_FORMS: Final[Sequence[str]] = (
+    rf"\b(?P<number>{_NUMBER})\s+{_SESSION}s?\s+ago\b",
+    rf"\b{_OUR}{_SESSION}\s+before\s+(?P<before>(?:the\s+|our\s+)?last)(?:\s+(?:one|{_SESSION}))?\b",
+    rf"\b{_OUR}(?P<side>first|last|past|previous)\s+(?P<number>{_NUMBER})\s+{_SESSION}s\b{_OF_ALL}",
+    rf"(?<!\bhis )(?<!\bher )(?<!\btheir )\b{_OUR}(?:very\s+)?(?P<nth>{_NTH})\s+{_SESSION}\b{_OF_ALL}",
+    rf"\b{_SESSION}\s+(?:number\s+|no\.?\s*|#\s*)?(?P<count>\d{{1,4}})\b(?!\s*(?:%|am|pm|h|hours|minutes)\b)",
+    r"\b(?P<last>(?:the\s+)?last\s+time)\s+(?:that\s+)?(?:we|i|you)\s+(?:talked|spoke|chatted|discussed\s+\w+)\b",
+    r"\b(?:talk|speak|chat|discuss|say|mention|tell)(?:\s+(?:about|to|me|you|each|other))*"
+    r"\s+(?P<last>(?:the\s+)?last\s+time)(?=\s*(?:[?.!,;]|\Z))",
+)
+"""Words that count sessions; the first form that matches counts."""
+
+
+def _sessions(text: str) -> tuple[int, int, tuple[int, int]] | None:
+    """Return the position of words that count sessions, and the first and last of these; negative from the end."""
+    for pattern in SESSION_FORMS:
+        match = re.search(pattern, text, FLAGS)
+        if match and not re.search(r"\b(?:since|before|after|until)\s+\Z", text[: match.start()], FLAGS):
+            groups, (at, until) = _groups(match), match.span("last" if "last" in match.re.groupindex else 0)
+            return at, until, _places(groups)
+    return None
+
+
+def _places(groups: Groups) -> tuple[int, int]:
+    if "side" in groups:
+        number = _number(groups["number"])[1]
+        return (1, number) if groups["side"] == "first" else (-number, -1)
+    if "number" in groups:
+        low, high = _number(groups["number"])
+        return -high, -low
+    if "count" in groups:
+        place = int(groups["count"])
+    elif "nth" in groups:
+        nth = groups["nth"]
+        place = _FROM_THE_END[nth] if nth in _FROM_THE_END else _ordinal(nth)
+    else:
+        place = -2 if "before" in groups else -1
+    return place, place
+
+
 # --- Reading a query -------------------------------------------------------------------------------------------------
 
 _TRIGGERS: Final = frozenset(
@@ -574,6 +688,7 @@ _TRIGGERS: Final = frozenset(
     | {name.split()[0] for name in (*periods.HOLIDAYS, periods.EASTER) if name.split()[0] not in ("new", "st")}
     | {"prior", "after", "before", "since", "until", "till", "years", "patrick", "patricks"}
     | set("today tonight yesterday tomorrow ago first last latest earliest newest recent recently lately late".split())
+    | {"session", "sessions", "chat", "chats", "conversation", "conversations", "other", *periods.DECADES}
     | set("now currently current presently present moment these nowadays originally initially original initial".split())
 )
 """Words and digits; a text that names a time contains at least one."""
@@ -592,16 +707,23 @@ def read(text: str, now: datetime) -> TimeCue | None:
     text = text[:MAX_LENGTH]
     if _TRIGGERS.isdisjoint(re.findall(r"[a-z]+|\d", text.casefold())):
         return None  # most queries: a search for all patterns takes a quarter of a recall
+    if counted := _sessions(text):
+        at, until, places = counted
+        return TimeCue((text[at:until].strip(),), sessions=places)
     found = mentions(text, now)
     around = directions(text) if any(mention.tenses != ALWAYS for mention in found) else []
     event = _event(text, found)
+    dates = [text[one.at : one.until] for one in found]
+    if not around and not re.search(rf"{_BE}\b", text, FLAGS) and _is_light(text, dates):
+        around = [(-1, "past")]  # "Tuesday morning", "Tell me about June"
     date = _meant(text, [one for one in found if tense(around, one.until) in one.tenses], event)
     taken = [(piece.at, piece.until) for piece in (*found, event) if piece]
     order, ordered_at = _order(text, taken, is_dated=date is not None)
     start, end = (date.start, date.end) if date else (None, None)
-    if order is not None and order.order is None and not date:
+    fades = order is not None and order.order is None and not date
+    if fades:
         try:
-            start = periods.past("day", RECENT_DAYS, now).start
+            start, end = periods.past("day", RECENT_DAYS, now)
         except (ValueError, OverflowError):  # outside the calendar
             return None
     runs: list[tuple[int, int]] = []
@@ -615,6 +737,7 @@ def read(text: str, now: datetime) -> TimeCue | None:
         order.order if order else None,
         event.relation if event else None,
         event.anchor if event else "",
+        fades=fades,
     )
     return cue if cue.start or cue.end or cue.order or cue.relation else None
 
@@ -662,17 +785,29 @@ def _event(text: str, found: list[Mention]) -> Event | None:
     return None
 
 
-def asks_only_time(text: str, cue: TimeCue, now: datetime, names: Iterable[str]) -> bool:
-    """Return whether `text` asks for anything from a window of the past: "What did Ann and I talk about in May?".
+def asks_only_time(text: str, cue: TimeCue, names: Iterable[str] = ()) -> bool:
+    """Return whether `text` asks for anything from a window: "What did Ann and I decide in May?".
 
     Args:
         text: the query.
         cue: its time cue.
-        now: the instant of the query.
         names: names of speakers in normal form; the query can contain them.
     """
-    if (cue.start is None and cue.end is None) or cue.relation or (cue.start is not None and cue.start > now):
-        return False
-    for run in cue.words:
+    is_window = cue.start is not None or cue.end is not None or cue.sessions is not None
+    return is_window and cue.relation is None and _is_light(text, cue.words, names)
+
+
+def _is_light(text: str, without: Iterable[str], names: Iterable[str] = ()) -> bool:
+    """Return whether `text`, without some runs and names, has no word of content."""
+    return set(words(_without(text, without))) <= _ANYTHING.union(_PREFERENCES, *map(words, names))
+
+
+def _without(text: str, runs: Iterable[str]) -> str:
+    for run in runs:
         text = text.replace(run, " ")
-    return set(words(text)) <= _ANYTHING.union(*map(words, names))
+    return text
+
+
+def preferences(text: str, cue: TimeCue) -> str:
+    """Return the words of a question about a time alone that some memories of that time fit better: "decide"."""
+    return " ".join(word for word in words(_without(text, cue.words)) if word not in _ANYTHING)

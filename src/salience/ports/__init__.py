@@ -40,6 +40,8 @@ from salience.ports.needs import (
     Near,
     Need,
     Pruning,
+    SessionSpan,
+    WindowBound,
 )
 from salience.ports.store import (
     AccessLog,
@@ -82,11 +84,13 @@ __all__ = [
     "Reranker",
     "Revise",
     "Services",
+    "SessionSpan",
     "Statement",
     "Store",
     "Stored",
     "Summariser",
     "Summary",
     "Touch",
+    "WindowBound",
     "touched",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,6 +46,24 @@ class ColumnBound:
     most: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class WindowBound:
+    """Upper bounds of a channel for the memories whose time overlaps a window, and for all others.
+
+    Attributes:
+        first, last: columns of the begin and the end of a memory's time.
+        start, end: the window in seconds since 1970; infinite where it is open.
+        inside, outside: weight times the greatest value.
+    """
+
+    first: str
+    last: str
+    start: float
+    end: float
+    inside: float
+    outside: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pruning:
     """Bounds of a score, by which a store may leave out memories that score too little.
@@ -58,6 +77,7 @@ class Pruning:
         similarity, context_similarity, speaker, entity: weights of these channels.
         lexical, context_lexical: these channels; None if the profile does not use them.
         by_column: bounds of other channels, each from one column.
+        by_window: bounds of channels of time.
         rest: maximum sum of all other summed channels.
         most: maximum product of the factors.
         drops: states of memories to ignore: `expired`, or `outdated` (another memory is the `successor`).
@@ -73,6 +93,7 @@ class Pruning:
     lexical: Matching | None = None
     context_lexical: Matching | None = None
     by_column: tuple[ColumnBound, ...] = ()
+    by_window: tuple[WindowBound, ...] = ()
     rest: float = 0.0
     most: float = 1.0
     drops: frozenset[str] = frozenset()
@@ -83,7 +104,16 @@ class Pruning:
         """The sum of all weights."""
         matching = sum(channel.weight for channel in (self.lexical, self.context_lexical) if channel is not None)
         others = sum(float(bound.most.max()) for bound in self.by_column) + self.rest
+        others += sum(max(bound.inside, bound.outside) for bound in self.by_window)
         return self.similarity + self.context_similarity + self.speaker + self.entity + matching + others
+
+
+class SessionSpan(NamedTuple):
+    """The id of a session, and the `created_at` of the first and of the last of its live visible memories."""
+
+    id: str
+    start: datetime
+    end: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

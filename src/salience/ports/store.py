@@ -21,7 +21,7 @@ from salience.ports.models import (
     Reranker,
     Summariser,
 )
-from salience.ports.needs import Need
+from salience.ports.needs import Need, SessionSpan
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.text import Tokeniser
 
@@ -70,6 +70,13 @@ class Store(Protocol):
         """Return the speakers of live memories visible in `scope` that one of `names` means, sorted and distinct.
 
         A name, in normal form, means the speakers whose own name, or the first word of it, is equal to it in that form.
+        """
+        ...
+
+    def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
+        """Return the sessions of the live memories visible in `scope`, in the order of their first memory, then of ids.
+
+        Sessions of different environments or users are different ones, even if they have the same id.
         """
         ...
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import COLUMNS, Batch
-from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning
+from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning, WindowBound
 from salience.rank.profile import Profile, Term
-from salience.rank.signals import HOUR, SIGNALS
+from salience.rank.signals import HOUR, SIGNALS, period_bounds
 from salience.rank.stages import ALIVE, State, cut_off_scores, without_speaker
 from salience.records import TIERS
 
@@ -124,7 +124,7 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
         return None
     weights, rest, most = profile.weights(need.intent.name), 0.0, 1.0
     channels: dict[str, Any] = {}
-    by_column = []
+    by_column, by_window = [], list[WindowBound]()
     for term in profile.terms:
         signal, weight = SIGNALS[term.signal], weights[term.label]
         if signal.needs_all or term.signal in channels:
@@ -135,6 +135,8 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
             channels[term.signal] = weight
         elif term.signal in MATCHING:
             channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
+        elif term.signal == "period":
+            by_window += period_bounds(need, weight)
         elif signal.rises:
             by_column.append(_column_bound(term, weight, need))
         else:
@@ -145,6 +147,7 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
         keep=max(_update_top(profile), need.wanted + SPARE),
         **channels,
         by_column=tuple(by_column),
+        by_window=tuple(by_window),
         rest=rest,
         most=most,
         drops=frozenset(stages) & {"expired", "outdated"},

@@ -15,12 +15,14 @@ import numpy as np
 
 from salience.batch import Batch, Codes, Entities, Floats, Lexicon
 from salience.errors import ProfileError
-from salience.ports import Need
+from salience.ports import Need, WindowBound
 from salience.records import TIERS, TimeCue
 
 HOUR: Final = 3600.0
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
+FADED: Final = 0.1
+"""Greatest `period` before a window that fades."""
 CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 """Columns from which `recency` can count an age."""
 
@@ -197,13 +199,35 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
 
 
 def period(batch: Batch, need: Need) -> Floats:
-    """Return 1 if `created_at` lies in the window that the query names, else 0; 0 if it names no window."""
+    """Return 1 if `created_at` lies in the window that the query names, else 0; 0 if it names no window.
+
+    A window that fades, such as that of "recently", gives 1 at its end and falls to 0.5 at its start. Memories before
+    it have at most 0.1, falling with their distance as exp(-distance / length), so that the latest come first.
+    """
     cue = need.intent.time
     if cue is None or (cue.start is None and cue.end is None):
         return np.zeros(len(batch))
-    moments = batch["created_at"]
-    inside = (moments >= _seconds(cue.start, -np.inf)) & (moments < _seconds(cue.end, np.inf))
-    return inside.astype(np.float64)
+    moments, (start, end) = batch["created_at"], _window(cue, need)
+    inside = (moments >= start) & (moments < end)
+    if not cue.fades:
+        return inside.astype(np.float64)
+    age = (end - moments) / (end - start)
+    return np.where(inside, 1.0 - 0.5 * age, np.where(moments < start, FADED * np.exp(1.0 - age), 0.0))
+
+
+def period_bounds(need: Need, weight: float) -> list[WindowBound]:
+    """Return the bounds of `period` times its weight, by which a store can leave out memories."""
+    cue = need.intent.time
+    if cue is None or not weight or (cue.start is None and cue.end is None):
+        return []
+    return [WindowBound("created_at", "created_at", *_window(cue, need), weight, weight * FADED if cue.fades else 0.0)]
+
+
+def _window(cue: TimeCue, need: Need) -> tuple[float, float]:
+    """Return the window in seconds since 1970; one without an end that began in the past ends now."""
+    start, end = _seconds(cue.start, -np.inf), _seconds(cue.end, np.inf)
+    now = float(np.nextafter(need.now.timestamp(), np.inf))
+    return start, now if end == np.inf and start < now else end
 
 
 def _seconds(moment: Any, otherwise: float) -> float:

@@ -116,6 +116,9 @@ class TimeCue:
         order: whether the earliest or the latest memory is wanted.
         relation: whether the time is before or after an event, if the query names an event.
         anchor: the words of that event; empty without a relation.
+        fades: whether the window is vague, so that later memories fit better: "recently".
+        sessions: the first and the last of the sessions that the query counts, in order of their time, from 1; negative
+            from the last one, -1. `recall` sets the window to the time of these sessions.
     """
 
     words: tuple[str, ...]
@@ -124,6 +127,8 @@ class TimeCue:
     order: Literal["earliest", "latest"] | None = None
     relation: Literal["before", "after"] | None = None
     anchor: str = ""
+    fades: bool = False
+    sessions: tuple[int, int] | None = None
 
 
 PERIOD: Final = "period"

@@ -16,10 +16,10 @@ from sqlalchemy import Connection, bindparam, func, select, union
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
-from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored
+from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, SessionSpan, Stored
 from salience.records import Finding, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file
-from salience.store.index import Activations, Index, gather, out_of_scope, speakers
+from salience.store.index import Activations, Index, gather, out_of_scope, sessions, speakers
 from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pruned, pinning, write_meta
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
@@ -209,6 +209,12 @@ class SQLiteStore(SQLStore):
         with self._transaction() as reader:
             index, _ = self._index(reader, scope.tenant, as_of)
         return speakers(index, scope, names)
+
+    def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
+        """Return the sessions of the live visible memories, in the order of their first memory."""
+        with self._transaction() as reader:
+            index, _ = self._index(reader, scope.tenant, as_of)
+        return sessions(index, scope)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""

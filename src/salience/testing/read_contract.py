@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from salience.batch import COLUMNS, KINDS, Batch, Lexicon, cosines
-from salience.ports import Add, Near, Revise, Store, Stored
+from salience.ports import Add, Erase, Near, Revise, SessionSpan, Store, Stored
 from salience.records import ANY, Filter, Scope
 from salience.testing.memories import (
     DIMENSION,
@@ -32,6 +32,7 @@ from salience.testing.memories import (
     unit,
 )
 
+HOUR: Final = timedelta(hours=1)
 NEUTRAL: Final = {
     "cosine", "importance", "weight", "expires_at", "access_count", "tier", "supersedes", "successor",
     "turns_since_activation", "context_cosine", "speaker", "speaker_named",
@@ -510,6 +511,21 @@ class ReadContract:
         add(store, turn(1))
         assert store.gather(need(terms=TERMS)).windows is None
         assert store.gather(need(windows=True)).windows is None
+
+    def test_sessions_come_in_the_order_of_their_first_memory(self, store: Store) -> None:
+        made = {"b": (3, 1), "a": (2, 5), "hidden": (0,), "c": (4,)}
+        times = [(name, hour) for name, hours in made.items() for hour in hours]
+        add(store, stored(20), *(
+            stored(number, session_id=name, created_at=NOW + hour * HOUR, user_id="u" if name == "hidden" else None)
+            for number, (name, hour) in enumerate(times, 1)
+        ))  # fmt: skip
+        spans = [SessionSpan(name, NOW + start * HOUR, NOW + end * HOUR)
+                 for name, start, end in (("b", 1, 3), ("a", 2, 5), ("c", 4, 4))]  # fmt: skip
+        assert store.sessions(Scope()) == spans
+        assert store.sessions(Scope(user_id="u")) == [SessionSpan("hidden", NOW, NOW), *spans]
+        assert store.sessions(Scope(tenant="other")) == []
+        store.apply([Erase("default", (id_of(2),))])
+        assert store.sessions(Scope())[:2] == [spans[1], SessionSpan("b", NOW + 3 * HOUR, NOW + 3 * HOUR)]
 
     def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
         """A memory without a speaker is about the speakers among its entities."""

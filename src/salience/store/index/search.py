@@ -31,12 +31,12 @@ from salience.batch import (
     cosines,
     offsets_of,
 )
-from salience.ports import Matching, Need, Pruning
+from salience.ports import Matching, Need, Pruning, SessionSpan
 from salience.records import NARROWING, TIERS, Filter, OutOfScope, Scope
 from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
 from salience.store.index.postings import find
 from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
-from salience.store.values import MICROSECONDS, microseconds
+from salience.store.values import MICROSECONDS, instant, microseconds
 
 _NO_FILTER: Final = Filter()
 _ROUNDING: Final = 1e-5
@@ -54,6 +54,8 @@ _MARGIN: Final = 0.95
 _BLOCKS: Final = 64
 _LEVELS: Final = 2048
 """Steps per unit of cosine in the table of relatedness bounds."""
+_SECOND: Final = 1.0
+"""More than rounding moves an instant, in seconds."""
 _PRODUCTS: Final = 1 << 22
 """Maximum inner products computed at a time, of many vectors and many memories."""
 
@@ -224,7 +226,8 @@ class Search:
     def _other_channels(self, pruning: Pruning) -> Floats32:
         """Return float32[m], the share of all channels but the similarities in each score.
 
-        Exact for terms, entities and the named speaker; an upper bound for the channels in `pruning.by_column`.
+        Exact for terms, entities and the named speaker; an upper bound for the channels in `pruning.by_column`
+        and `pruning.by_window`.
         """
         view, others = self.view, np.zeros(len(self.view.slots), np.float32)
         for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
@@ -250,6 +253,10 @@ class Search:
                 values = values / MICROSECONDS
             step = np.clip((values - bound.low) / bound.width, 0, bound.most.shape[1] - 1).astype(np.intp)
             others += bound.most[view.column("tier") if len(bound.most) > 1 else 0, step].astype(np.float32)
+        for window in pruning.by_window:
+            starts, ends = view.column(window.first) / MICROSECONDS, view.column(window.last) / MICROSECONDS
+            overlaps = (starts < window.end + _SECOND) & (ends > window.start - _SECOND)
+            others += np.where(overlaps, np.float32(window.inside), np.float32(window.outside))
         return others
 
     def _term_weights(self, matching: Matching, is_window: bool) -> list[float]:
@@ -509,6 +516,24 @@ def speakers(index: Index, scope: Scope, names: Sequence[str]) -> list[str]:
         return []
     shown = np.unique(view_of(index, scope).speaker)
     return sorted(speaker for speaker, number in matching.items() if number in shown)
+
+
+def sessions(index: Index, scope: Scope) -> list[SessionSpan]:
+    """Return the sessions of memories visible in `scope`, in the order of their first memory."""
+    view = view_of(index, scope)
+    number, made = view.column("session"), view.column("created_at")
+    held = np.flatnonzero(number > 0)
+    held = held[np.lexsort((made[held], number[held]))]
+    first = np.flatnonzero(np.diff(number[held], prepend=0))
+    last = np.append(first[1:], len(held))[: len(first)] - 1
+    ids = [key[2] for key in list(index.codes.sessions) if key is not None]  # numbered from 1
+    spans = [
+        SessionSpan(ids[place - 1], instant(start), instant(end))
+        for place, start, end in zip(
+            number[held[first]].tolist(), made[held[first]].tolist(), made[held[last]].tolist(), strict=True
+        )
+    ]
+    return sorted(spans, key=lambda span: (span.start, span.id))
 
 
 def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:

@@ -15,13 +15,13 @@ import numpy as np
 from sqlalchemy import Connection, Select, select
 
 from salience.batch import CONTEXT_RADIUS, WINDOW_RADIUS, Batch, Vectors32
-from salience.ports import Need
+from salience.ports import Need, SessionSpan
 from salience.records import PERIOD, Filter, Scope
 from salience.store.index import Activations, Index, gather
 from salience.store.postgres import statements
 from salience.store.rows import of_vector
 from salience.store.schema import PostgresVector, memories
-from salience.store.values import means, microseconds
+from salience.store.values import instant, means, microseconds
 from salience.text import normalise
 
 PART: Final = 5_000
@@ -308,6 +308,13 @@ def index_of(reader: Connection, query: Any, dimension: int) -> Index:
     for rows in reader.execute(query).partitions(PART):
         index = index.refreshed(rows)
     return index
+
+
+def sessions(reader: Connection, scope: Scope) -> list[SessionSpan]:
+    """Return the sessions of live visible memories, in the order of their first memory."""
+    rows = reader.execute(statements.sessions_of(scope))
+    spans = [SessionSpan(id_, instant(start), instant(end)) for id_, start, end in rows]
+    return sorted(spans, key=lambda span: (span.start, span.id))
 
 
 def speakers(reader: Connection, scope: Scope, names: Sequence[str]) -> list[str]:

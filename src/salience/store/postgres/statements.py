@@ -276,6 +276,14 @@ def speakers_of(scope: Scope, names: Sequence[str]) -> Select[Any]:
     return select(each.c.name).select_from(each.join(one, true()))
 
 
+def sessions_of(scope: Scope) -> Select[Any]:
+    """Return the session and the first and last `created_at` of the live visible memories of each session."""
+    home = (memories.c.environment, memories.c.user_id, memories.c.session_id)
+    made = memories.c.created_at
+    held = select(memories.c.session_id, func.min(made), func.max(made)).where(*live(scope))
+    return held.where(memories.c.session_id.is_not(None)).group_by(*home)
+
+
 def _array(ids: Ids) -> ColumnElement[Any]:
     if isinstance(ids, Select | CompoundSelect):
         return func.array(ids.scalar_subquery(), type_=ARRAY(TEXT()))

@@ -27,13 +27,14 @@ from salience.ports import (
     Model,
     Need,
     Revise,
+    SessionSpan,
     Stored,
     Touch,
 )
 from salience.records import Finding, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
-from salience.store.index import Activations, Index, gather, speakers
+from salience.store.index import Activations, Index, gather, sessions, speakers
 from salience.store.pins import Handle, Meta, new_epoch, pinning, write_meta
 from salience.store.postgres import admin, checking, search, statements
 from salience.store.postgres.checking import INDEXES
@@ -463,6 +464,17 @@ class PostgresStore(SQLStore):
 
         found = self._runner.read_after(READ_STATE.format(tenant=quoted(scope.tenant)), scope.tenant, read)
         return found if isinstance(found, list) else speakers(found, scope, names)
+
+    def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
+        """Return the sessions of the live visible memories, in the order of their first memory."""
+
+        def read(reader: Connection, row: Any) -> list[SessionSpan] | Index:
+            meta, state = read_state(row)
+            index = self._index(reader, scope, self._dimension(meta), state, as_of)
+            return search.sessions(reader, scope) if index is None else index
+
+        found = self._runner.read_after(READ_STATE.format(tenant=quoted(scope.tenant)), scope.tenant, read)
+        return found if isinstance(found, list) else sessions(found, scope)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
