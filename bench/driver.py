@@ -48,7 +48,7 @@ def received(line: Any, patience: float = PATIENCE) -> Any:
         return None
 
 
-def listed(counts: Counter[str]) -> str:
+def listed(counts: Counter[Any]) -> str:
     """Return a total, and the counts as words."""
     each = ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
     return f"{counts.total():,}: {each}" if each else "0"

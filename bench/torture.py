@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from queue import Empty
@@ -35,7 +35,19 @@ from sqlalchemy import Engine as Database
 from sqlalchemy import NullPool, create_engine, event
 
 from bench.driver import PATIENCE, Plant, Seconds, Seed, kept_on_failure, listed, received, report, started, stop
-from bench.writers import Checked, Journal, Row, Step, Writer, board, counted, examine, opened, read_journal
+from bench.writers import (
+    Checked,
+    Journal,
+    Row,
+    Step,
+    Writer,
+    acknowledged_verbs,
+    board,
+    counted,
+    examine,
+    opened,
+    read_journal,
+)
 from salience import compose
 from salience.errors import NotFoundError, SalienceError
 from salience.maintain import reembed as reembedding
@@ -67,29 +79,19 @@ def plant_loss(file: Path) -> None:
 # --- crash: writers that are killed -----------------------------------------------------------------------------------
 
 
-@dataclass
-class Job:
-    """What a writer process does; `fuse`: how many statements inside transactions it runs before it kills itself."""
-
-    file: Path
-    journal: Path
-    seed: str
-    board: str | None = None
-    reopens: bool = False
-    fuse: int | None = None
-
-
-def write(job: Job, line: Any) -> None:
-    """Write until stopped or killed."""
-    if job.fuse is not None:
-        light(job.fuse)
+def write(
+    file: Path, journal_path: Path, seed: str, shared: str, reopens: bool, fuse: int | None, line: Any
+) -> None:  # fmt: skip
+    """Write until stopped or killed; `fuse`: how many statements inside transactions run before a kill of its own."""
+    if fuse is not None:
+        light(fuse)
     line.send("started")
-    journal, has_written = Journal(job.journal), False
+    journal, has_written = Journal(journal_path), False
     try:
         while not line.poll():
-            with opened(job.file) as engine:
-                writer = Writer(engine, journal, f"{job.seed} {journal.number}", job.board)
-                for _ in range(5) if job.reopens else itertools.count():
+            with opened(file) as engine:
+                writer = Writer(engine, journal, f"{seed} {journal.number}", shared)
+                for _ in range(5) if reopens else itertools.count():
                     if line.poll():
                         break
                     writer.step()
@@ -188,14 +190,10 @@ def life(folder: Path, name: str, seed: str) -> tuple[int, Checked]:
     killed = 0
     for round_, wait in enumerate(way.waits):
         fuse = chance.randrange(400) if way.fused else None
-        jobs = [
-            Job(
-                file, folder / f"w{n}.journal", f"{seed} {round_} {n}", shared if way.writers > 1 else None,
-                way.reopens, fuse,
-            )
+        writers = [
+            started(write, file, folder / f"w{n}.journal", f"{seed} {round_} {n}", shared, way.reopens, fuse)
             for n in range(way.writers)
-        ]  # fmt: skip
-        writers = [started(write, job) for job in jobs]
+        ]
         wait(chance, file, writers)
         for process, _ in writers[: way.killed]:
             process.kill()
@@ -210,42 +208,30 @@ def life(folder: Path, name: str, seed: str) -> tuple[int, Checked]:
     return killed, examine(file, folder, f"{seed} after")
 
 
-def lives(folder: Path, number: int, seed: int, plant: bool) -> tuple[Counter[str], Checked, Counter[str]]:
-    """Run one to three lives on one file; return kills by way, the checks added up, and the verbs."""
-    chance, names, kills, total = Random(f"{seed} {number}"), list(WAYS), Counter[str](), Checked()
-    ways = [names[number % len(names)]]
-    if not WAYS[ways[0]].older:
-        ways += chance.choices([name for name in names if not WAYS[name].older], k=chance.randrange(LIVES))
-    for place, name in enumerate(ways):
-        killed, checked = life(folder, name, f"{seed} {number} {place}")
-        if plant:
-            plant_loss(folder / "memory.db")
-            checked.faults += examine(folder / "memory.db", folder, "planted").faults
-        kills[name] += killed
-        checked.faults = [f"file {number}, {name}: {fault}" for fault in checked.faults]
-        total.add(checked)
-        total.acknowledged = checked.acknowledged  # each check counts the whole journals
-    verbs = Counter(
-        entry.verb
-        for journal in folder.glob("*.journal")
-        for entry in read_journal(journal)[0]
-        if entry.acknowledged is not None
-    )
-    return kills, total, verbs
-
-
 @app.command()
 def crash(runs: Annotated[int, typer.Option(min=1, help="Files.")] = 200, seed: Seed = 1, plant: Plant = False) -> None:
     """Kill writers at random moments and compare the files with the journals of acknowledged writes."""
     kills, verbs, totals, left = Counter[str](), Counter[str](), Checked(), 0
+    ways = list(WAYS)
     with kept_on_failure() as place:
         for number in range(runs):
             (folder := place / str(number)).mkdir()
-            killed, checked, done = lives(folder, number, seed, plant)
-            kills, verbs = kills + killed, verbs + done
+            chance, names, faults = Random(f"{seed} {number}"), [ways[number % len(ways)]], list[str]()
+            if not WAYS[names[0]].older:
+                names += chance.choices([name for name in ways if not WAYS[name].older], k=chance.randrange(LIVES))
+            for life_, name in enumerate(names):
+                killed, checked = life(folder, name, f"{seed} {number} {life_}")
+                if plant:
+                    plant_loss(folder / "memory.db")
+                    checked.faults += examine(folder / "memory.db", folder, "planted").faults
+                kills[name] += killed
+                faults += [f"file {number}, {name}: {fault}" for fault in checked.faults]
+                is_last = life_ == len(names) - 1  # each check counts the acknowledged versions of all lives
+                totals.add(replace(checked, faults=[], acknowledged=checked.acknowledged if is_last else 0))
+            totals.faults += faults
+            verbs += acknowledged_verbs(folder)
             left += traces(folder / "memory.db", sorted(folder.glob("*.journal")))
-            totals.add(checked)
-            if not checked.faults:
+            if not faults:
                 shutil.rmtree(folder)
         report(
             {
@@ -266,22 +252,19 @@ def crash(runs: Annotated[int, typer.Option(min=1, help="Files.")] = 200, seed: 
 # --- crowd: many processes on one file --------------------------------------------------------------------------------
 
 
-@dataclass
-class Figures:
-    """Results of a process: seconds of writes and recalls, memories received from others, stale and uncounted reads."""
+Figures = dict[str, Any]
+"""Results of a process: lists of seconds, and counts of what it read of others."""
 
-    writes: list[float] = field(default_factory=list)
-    recalls: list[float] = field(default_factory=list)
-    received: int = 0
-    stale: int = 0
-    uncounted: int = 0
+
+def no_figures() -> Figures:
+    return {"writes": [], "recalls": [], "received": 0, "stale": 0, "uncounted": 0}
 
 
 def member(
     file: Path, journal_path: Path, place: int, seed: int, shared: str, seconds: float, boxes: Any, line: Any
 ) -> None:
     """Write, recall, and read at once what other processes have just written, until the time is up."""
-    journal, figures, box = Journal(journal_path), Figures(), boxes[place]
+    journal, figures, box = Journal(journal_path), no_figures(), boxes[place]
     others = [other for number, other in enumerate(boxes) if number != place]
     try:
         with opened(file) as engine:
@@ -295,7 +278,7 @@ def member(
                         ended += read_other(writer, figures, box.get_nowait())
                 begun = time.perf_counter()
                 verb, (written, _) = writer.step(leave=("end_session",))
-                (figures.recalls if verb == "recall" else figures.writes).append(time.perf_counter() - begun)
+                figures["recalls" if verb == "recall" else "writes"].append(time.perf_counter() - begun)
                 own = [memory for memory in written if memory.scope.user_id == "crowd" and memory.tier != "working"]
                 if own and writer.chance.random() < 0.5:
                     memory = writer.chance.choice(own)
@@ -330,12 +313,12 @@ def read_other(writer: Writer, figures: Figures, row: Row | None) -> bool:
         by_id = not row.live
     begun = time.perf_counter()
     writer.run("recall", Step([], run))
-    figures.recalls.append(time.perf_counter() - begun)
-    figures.uncounted += "touch" in answers[0].degraded
+    figures["recalls"].append(time.perf_counter() - begun)
+    figures["uncounted"] += "touch" in answers[0].degraded
     recalled = any((hit.memory.id, hit.memory.version) == (row.id, row.version) for hit in answers[0])
-    figures.received += 1
+    figures["received"] += 1
     if not by_id or recalled != row.live:
-        figures.stale += 1
+        figures["stale"] += 1
         writer.journal.note(failure=f"version {row.version} of {row.id} ({row.change}) was not seen")
     elif not row.live:
         writer.gone[row.id] = row
@@ -357,12 +340,11 @@ def run_crowd(folder: Path, processes: int, seconds: float, seed: int, plant: bo
         received(line)
     for _, line in members:
         line.send("go")
-    total, silent = Figures(), 0
+    total, silent = no_figures(), 0
     for process, line in members:
         figures = received(line, seconds + 2 * PATIENCE)
         silent += figures is None
-        for name in ("writes", "recalls", "received", "stale", "uncounted") if figures else ():
-            setattr(total, name, getattr(total, name) + getattr(figures, name))
+        total = {name: total[name] + figures[name] for name in total} if figures else total
         stop(process)
     if plant:
         plant_loss(file)
@@ -383,17 +365,18 @@ def crowd(
         figures, checked = run_crowd(folder, processes, seconds, seed, plant)
         rates = {
             name: f"{len(took):,}, {len(took) / seconds:.0f} a second; p50 {median(took or [0]) * 1e3:.1f} ms"
-            for name, took in (("writes", figures.writes), ("recalls", figures.recalls))
+            for name, took in figures.items()
+            if isinstance(took, list)
         }
         report(
             {
                 "processes": processes,
                 **rates,
-                "recalls not counted": figures.uncounted,
+                "recalls not counted": figures["uncounted"],
                 "versions acknowledged": checked.acknowledged,
                 "acknowledged and lost": checked.lost,
-                "read from other processes": figures.received,
-                "stale reads": figures.stale,
+                "read from other processes": figures["received"],
+                "stale reads": figures["stale"],
             },
             checked.faults,
         )

@@ -31,7 +31,7 @@ from sqlalchemy import make_url
 from bench.driver import PATIENCE, Plant, Seconds, Seed, Threads, listed, received, report, started
 from bench.driver import stop as end
 from bench.leaks import MARK, Found, Home, all_homes, find_leaks
-from bench.writers import RULES, Checked, Journal, TopicalEmbedder, Writer, board, check, read_journal, settle
+from bench.writers import RULES, Checked, Journal, TopicalEmbedder, Writer, acknowledged_verbs, board, check, settle
 from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
@@ -391,9 +391,7 @@ def kill_server(
             result.checked[tenant] = checked = check(own, None, journals)
             settle(own, folder / tenant, checked)
             result.faults += [f"{tenant}: {fault}" for fault in checked.faults]
-            result.verbs += Counter(
-                e.verb for path in journals for e in read_journal(path)[0] if e.acknowledged is not None
-            )
+            result.verbs += acknowledged_verbs(folder / tenant)
     result.faults += broken(dsn)
     return result
 

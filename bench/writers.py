@@ -162,6 +162,12 @@ def read_journal(path: Path) -> tuple[list[Entry], list[str]]:
     return list(entries.values()), failures
 
 
+def acknowledged_verbs(folder: Path) -> Counter[str]:
+    """Return how often each verb was acknowledged, by the journals of a folder."""
+    entries = [entry for path in folder.glob("*.journal") for entry in read_journal(path)[0]]
+    return Counter(entry.verb for entry in entries if entry.acknowledged is not None)
+
+
 # --- Writers and their verbs ------------------------------------------------------------------------------------------
 
 Done = tuple[Sequence[Memory], Sequence[str]]
@@ -500,9 +506,8 @@ class Checked:
 
     def add(self, other: Checked) -> None:
         """Add the counts and faults of another check."""
-        for name in ("acknowledged", "lost", "whole", "absent"):
+        for name in ("acknowledged", "lost", "whole", "absent", "faults"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.faults += other.faults
 
 
 def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact: bool = False) -> Checked:
