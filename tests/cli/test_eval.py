@@ -215,7 +215,7 @@ class TestEveryday:
 
     def test_lines_hold_the_figures_by_world_and_kind(self, run):
         printed = run("eval", "everyday", "--profiles", "bm25", "--half", "fit").stdout.splitlines()
-        assert printed[0] == "# everyday, fit: 1 worlds, 3 memories, 3 questions"
+        assert printed[0] == "# everyday, fit: 1 world, 3 memories, 3 questions"
         columns = printed[1].removeprefix("# ").split("\t")
         rows = [dict(zip(columns, line.split("\t"), strict=True)) for line in printed[2:]]
         assert [(row["worlds"], row["by"], row["name"]) for row in rows] == [

@@ -313,6 +313,7 @@ def _everyday(
     """Measure the everyday worlds of the package."""
     from salience.evaluate import everyday, run, stores
     from salience.evaluate.datasets.everyday import HALVES, worlds
+    from salience.text import counted
 
     profiles = run.contenders(_listed("profiles", rankings or call.options.profile or "salience", str))
     names = _listed("embedders", embedders or call.options.embedder, str)
@@ -341,7 +342,8 @@ def _everyday(
     record: dict[str, object] = {"half": half or "both", "worlds": [world.name for world in held]}
     record |= {"limit": everyday.LIMIT, "rows": rows} | ({"misses": missed} if misses else {})
     memories, questions = (sum(len(getattr(world, name)) for world in held) for name in ("beliefs", "questions"))
-    head = f"everyday, {half or 'both halves'}: {len(held)} worlds, {memories} memories, {questions} questions"
+    counts = counted(len(held), "world"), counted(memories, "memory", "memories"), counted(questions, "question")
+    head = f"everyday, {half or 'both halves'}: {', '.join(counts)}"
     return Answer(record, _everyday_lines(head, rows, missed), _everyday_view(head, rows, missed))
 
 
@@ -522,18 +524,18 @@ def _eval_view(found: Comparison) -> RenderableType:
 _EVERYDAY_HEADS: Final = {
     "n": "n",
     "first": "first",
-    "any_of_five": "in 5",
-    "all_of_five": "all in 5",
+    "any_of_five": "any\nof 5",
+    "all_of_five": "all\nof 5",
     "empty": "empty",
-    "doubted": "right, not confident",
+    "doubted": "doubted",
     "changed": "changed",
-    "outdated_first": "outdated first",
-    "unanswerable": "no answer",
-    "trusted": "confident",
-    "unanswerable_empty": "empty ",
-    "calibration_error": "ECE",
+    "outdated_first": "outdated\nfirst",
+    "unanswerable": "no\nanswer",
+    "trusted": "trusted",
+    "unanswerable_empty": "empty",
+    "calibration_error": "calibr.\nerror",
 }
-"""Figure -> its column."""
+"""Figure -> its column in a table."""
 
 
 def _everyday_cells(figures: Figures) -> list[str]:
