@@ -27,6 +27,7 @@ from salience.batch import (
     Postings,
     Ragged,
     Rows,
+    Tokens,
     Vectors,
     Vectors32,
     coded,
@@ -62,6 +63,7 @@ from salience.store.values import (
     check_counts,
     count_changed,
     derives_vectors,
+    fitting_tokens,
     held_by,
     is_session_of,
     later,
@@ -103,7 +105,7 @@ class State:
         clocks: (tenant, session key) -> turns so far.
         requests: (tenant, home, idempotency key) -> what was answered.
         leases: name -> holder, and until when.
-        laid_by: (tenant, id, version) -> content hash and vector, of the model of the pin `laid_by`.
+        laid_by: (tenant, id, version) -> content hash, vector and tokens, of the model of the pin `laid_by`.
         pins: `pinned` and `laid_by` -> the models of the vectors in the rows, and of those laid by.
     """
 
@@ -114,7 +116,7 @@ class State:
     clocks: dict[Place, int] = field(default_factory=dict)
     requests: dict[tuple[str, str, str], Answered] = field(default_factory=dict)
     leases: dict[str, tuple[str, datetime]] = field(default_factory=dict)
-    laid_by: dict[tuple[str, str, int], tuple[str, Vectors32]] = field(default_factory=dict)
+    laid_by: dict[tuple[str, str, int], tuple[str, Vectors32, Tokens | None]] = field(default_factory=dict)
     pins: dict[str, Pin] = field(default_factory=dict)
 
     def draft(self) -> State:
@@ -194,7 +196,10 @@ def _add(making: Making, change: Add) -> Receipt:
     memory = _in_turn(state, own_metadata(memory))
     vector = own_vector(change.stored.vector, making.dimension)
     activations = Frozen(change.stored.activations)
-    state.rows[tenant, memory.id] = replace(change.stored, memory=memory, vector=vector, activations=activations)
+    tokens = _own_tokens(change.stored.tokens, vector)
+    state.rows[tenant, memory.id] = replace(
+        change.stored, memory=memory, vector=vector, activations=activations, tokens=tokens
+    )
     state.versions[tenant, memory.id] = tuple(_as_version(older, making.dimension) for older in change.history)
     if memory.key is not None:
         state.keys[tenant, home, memory.key] = memory.id
@@ -203,7 +208,13 @@ def _add(making: Making, change: Add) -> Receipt:
 
 def _as_version(stored: Stored, dimension: int) -> Stored:
     vector = own_vector(stored.vector, dimension)
-    return replace(stored, memory=own_metadata(stored.memory), vector=vector, activations=Frozen())
+    tokens = _own_tokens(stored.tokens, vector)
+    return replace(stored, memory=own_metadata(stored.memory), vector=vector, activations=Frozen(), tokens=tokens)
+
+
+def _own_tokens(tokens: Tokens | None, vector: Vectors32 | None) -> Tokens | None:
+    """Return a copy of token vectors; None without a vector."""
+    return None if tokens is None or vector is None else fitting_tokens(tokens).copy()
 
 
 def _in_turn(state: State, memory: Memory) -> Memory:
@@ -228,10 +239,12 @@ def _revise(making: Making, change: Revise) -> Receipt:
     _move_key(state, current.memory, memory)
     kept = None if change.unembeds else current.vector
     vector = kept if change.vector is None else own_vector(change.vector, making.dimension)
+    tokens = None if change.unembeds else current.tokens
+    tokens = tokens if change.vector is None else _own_tokens(change.tokens, vector)
     terms = current.terms if change.terms is None else change.terms
     distinctions = current.distinctions if change.distinctions is None else change.distinctions
     state.versions[place] = (*state.versions.get(place, ()), replace(current, activations=Frozen()))
-    state.rows[place] = Stored(memory, vector, terms, current.activations, distinctions)
+    state.rows[place] = Stored(memory, vector, terms, current.activations, distinctions, tokens)
     return revised(memory)
 
 
@@ -286,19 +299,36 @@ def _derive(making: Making, change: Derive) -> None:
     if stored is None or stored.memory.content_hash != change.content_hash:
         return
     if lays_by and vector is not None:
-        state.laid_by[*place, change.version] = (change.content_hash, vector)
+        tokens = _own_tokens(change.tokens, vector)
+        state.laid_by[*place, change.version] = (change.content_hash, vector, tokens)
         vector = None
+    if change.tokens is not None and change.vector is None and not making.is_home:
+        _add_to_laid_by(making, change)
+    kept = stored.tokens
+    if making.is_home and vector is not None:
+        kept = _own_tokens(change.tokens, vector)
+    elif making.is_home and change.tokens is not None and stored.vector is not None:
+        kept = _own_tokens(change.tokens, stored.vector)
     anew = replace(
         stored,
         vector=stored.vector if vector is None else vector,
         terms=stored.terms if change.terms is None else change.terms,
         distinctions=stored.distinctions if change.distinctions is None else change.distinctions,
+        tokens=kept,
     )
     if anew.memory.version == state.rows[place].memory.version:
         state.rows[place] = anew
     else:
         versions = state.versions[place]
         state.versions[place] = tuple(anew if one.memory.version == change.version else one for one in versions)
+
+
+def _add_to_laid_by(making: Making, change: Derive) -> None:
+    """Lay tokens beside the vector that is laid by for the handle's model."""
+    pin, name = making.state.pins.get("laid_by"), (change.tenant, change.id, change.version)
+    laid = making.state.laid_by.get(name)
+    if laid is not None and laid[0] == change.content_hash and pin is not None and making.handle.matches(pin):
+        making.state.laid_by[name] = (*laid[:2], _own_tokens(change.tokens, laid[1]))
 
 
 def _make_room(making: Making) -> None:
@@ -389,7 +419,8 @@ def _moved(state: State, stored: Stored) -> Stored:
     memory = stored.memory
     laid_by = state.laid_by.get((memory.scope.tenant, memory.id, memory.version))
     fits = laid_by is not None and laid_by[0] == memory.content_hash
-    return replace(stored, vector=laid_by[1] if laid_by is not None and fits else None)
+    vector, tokens = laid_by[1:] if laid_by is not None and fits else (None, None)
+    return replace(stored, vector=vector, tokens=tokens)
 
 
 MAKE: Final[Mapping[type, Callable[[Making, Any], Receipt | None]]] = {
@@ -526,7 +557,17 @@ def batch_of(known: Candidates) -> Batch:
         windows(rows, visible, need.now, need.terms) if need.terms and need.windows else None,
         _entities(rows, visible, need.names) if need.entities else None,
         _distinctions(rows) if need.distinctions else None,
+        neighbours=_neighbour_ids(known) if need.neighbours else None,
     )
+
+
+def _neighbour_ids(known: Candidates) -> Column:
+    found = np.full((len(known.rows), 2), "", np.object_)
+    for row, near in enumerate(neighbours(known.rows, known.visible, known.need.now)):
+        for place, step in enumerate((-1, 1)):
+            if step in near:
+                found[row, place] = near[step].memory.id
+    return found
 
 
 def _vectors(known: Candidates) -> Vectors:
@@ -718,6 +759,13 @@ class ReferenceStore:
             visible = [stored.memory for stored in state.live(scope.tenant, as_of) if scope.sees(stored.memory.scope)]
         by_id = {memory.id: memory for memory in visible}
         return [by_id[found] for asked in ids if (found := _meant(visible, asked)) is not None]
+
+    def token_vectors(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Tokens | None]:
+        """Return the token vectors of the live memories of these whole ids visible in `scope`; None where absent."""
+        with self._opened() as state:
+            visible = [stored for stored in state.live(scope.tenant, as_of) if scope.sees(stored.memory.scope)]
+        found = {stored.memory.id: stored.tokens for stored in visible}
+        return [found.get(asked) for asked in ids]
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""

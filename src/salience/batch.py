@@ -13,6 +13,8 @@ from salience.errors import EmbedderError
 
 Floats = NDArray[np.float64]
 Vectors32 = NDArray[np.float32]
+Tokens = NDArray[np.int8]
+"""int8[t, k]: unit vectors of the tokens of a text, times 127."""
 Rows = NDArray[np.intp]
 Codes = NDArray[np.int64]
 Column = NDArray[Any]
@@ -53,7 +55,7 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
 }
 """All columns that signals and stages can read."""
-PARTS: Final = frozenset({"terms", "windows", "entities", "vectors", "distinctions"})
+PARTS: Final = frozenset({"terms", "windows", "entities", "vectors", "distinctions", "neighbours"})
 """Other parts of a batch that they can read; `terms` is `Batch.lexicon`."""
 
 CONTEXT_RADIUS: Final = 1
@@ -241,6 +243,8 @@ class Batch:
         participants: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
         moments: float64, the distinct `created_at` of the memories that `participants` counts, ascending; None unless
             needed.
+        neighbours: object[n, 2] of ids, the memories before and after each one in its session (see `Need`), "" for
+            none; None unless needed.
     """
 
     ids: NDArray[np.object_]
@@ -255,6 +259,7 @@ class Batch:
     floor: float | None = None
     participants: int | None = None
     moments: Floats | None = None
+    neighbours: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -277,6 +282,7 @@ class Batch:
             windows=self.windows and self.windows.take(rows),
             entities=self.entities and self.entities.take(rows),
             distinctions=self.distinctions and self.distinctions.take(rows),
+            neighbours=None if self.neighbours is None else self.neighbours[rows],
         )
 
 
@@ -300,6 +306,21 @@ def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
     """
     dots: Vectors32 = np.vecdot(vectors if query.ndim == 1 else vectors[:, None], query)
     return np.clip(dots.astype(np.float64), -1.0, 1.0)
+
+
+def packed(tokens: Tokens) -> bytes:
+    """Return token vectors as bytes: k in two bytes, little endian, then the rows."""
+    length: int = tokens.shape[1]
+    return length.to_bytes(2, "little") + tokens.tobytes()
+
+
+def unpacked(data: bytes) -> Tokens:
+    """Return the token vectors of `packed`, read-only.
+
+    Raises:
+        IndexError, TypeError, ValueError: other bytes, or no bytes.
+    """
+    return np.frombuffer(data, np.int8, offset=2).reshape(-1, data[0] | data[1] << 8)
 
 
 def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int) -> Vectors32:

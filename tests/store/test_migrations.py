@@ -66,7 +66,11 @@ def insert(path, table, values):
         connection.commit()
 
 
-LATER = {"0001": ("distinctions",), "0002": ("changed_by", "reason", "follows", "sources", "reflection")}
+LATER = {
+    "0001": ("distinctions",),
+    "0002": ("changed_by", "reason", "follows", "sources", "reflection"),
+    "0007": ("tokens",),
+}
 """Columns that came after a revision."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32
 from salience.records import Memory, Scope
 
 Distinguish = Callable[[str, str | None], tuple[str, ...]]
@@ -24,6 +24,7 @@ class Stored:
         activations: session key -> turn at which a recall in that session last returned the memory.
         distinctions: details that tell the text from similar ones, each `kind:value` with a kind of `batch.KINDS`;
             empty: unknown.
+        tokens: token vectors of the model of `vector`; None if they are unknown. Not stored without `vector`.
     """
 
     memory: Memory
@@ -31,6 +32,7 @@ class Stored:
     terms: tuple[str, ...]
     activations: Mapping[str, int]
     distinctions: tuple[str, ...] = ()
+    tokens: Tokens | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +63,8 @@ class Revise:
         memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
         vector, terms, distinctions: None if the content is unchanged.
         sets_importance: whether to take `memory.importance`.
-        unembeds: whether the content is new and has no vector yet; the old vector is dropped.
+        unembeds: whether the content is new and has no vector yet; the old vector and tokens are dropped.
+        tokens: token vectors of the model of `vector`. They replace the old ones whenever `vector` is given.
     """
 
     memory: Memory
@@ -70,6 +73,7 @@ class Revise:
     sets_importance: bool = False
     distinctions: tuple[str, ...] | None = None
     unembeds: bool = False
+    tokens: Tokens | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,12 +130,14 @@ class Derive:
     """Replace derived data of one version of a memory; no new version is made.
 
     A version that no longer exists, or has another text, is skipped. Under a handle of another model than the store's,
-    the vector is stored aside until that model is adopted (see `Adopt`).
+    the vector and tokens are stored aside until that model is adopted (see `Adopt`).
 
     Attributes:
         tenant, id, version: the version, current or older.
         content_hash: of the text that the data was derived from.
         vector, terms, distinctions: None changes nothing.
+        tokens: token vectors. They replace the old ones whenever `vector` is given. Without `vector`, they belong to
+            the stored vector of this handle's model, and are skipped if there is none; None then changes nothing.
     """
 
     tenant: str
@@ -141,6 +147,7 @@ class Derive:
     vector: Vectors32 | None = None
     terms: tuple[str, ...] | None = None
     distinctions: tuple[str, ...] | None = None
+    tokens: Tokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +223,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Pin the store to this handle's model, with the vectors that `Derive` stored aside for it.
+    """Pin the store to this handle's model, with the vectors and tokens that `Derive` stored aside for it.
 
-    A version without such a vector becomes pending. Handles of the former model then work without vectors.
+    A version without such a vector becomes pending, and no tokens of the former model stay. Handles of that model then
+    work without vectors.
     """
 
 

@@ -150,7 +150,8 @@ class Need:
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
         anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
-        entities, vectors, distinctions: whether to return `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
+        entities, vectors, distinctions, neighbours: whether to return these fields of `Batch`. The neighbours are the
+            context of a memory.
         candidates, ids, near: see above; None for no such limit.
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
             of memories with rare terms, that suffice. None: every candidate is needed.
@@ -177,6 +178,7 @@ class Need:
     entities: bool = False
     vectors: bool = False
     distinctions: bool = False
+    neighbours: bool = False
     candidates: int | None = None
     ids: tuple[str, ...] | None = None
     near: Near | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from salience.batch import Batch
+from salience.batch import Batch, Tokens
 from salience.errors import DamagedError
 from salience.ports.changes import Answered, Change, Stored, Touch
 from salience.ports.models import (
@@ -63,6 +63,15 @@ class Store(Protocol):
 
         Unknown ids are left out, and so are short ids of several visible memories. With `as_of`, memories are as they
         were then.
+        """
+        ...
+
+    def token_vectors(
+        self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None
+    ) -> Sequence[Tokens | None]:
+        """Return the token vectors of the live memories of these whole ids visible in `scope`, in the order of `ids`.
+
+        None for an unknown id, and for a memory without token vectors. With `as_of`, memories are as they were then.
         """
         ...
 

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
 from salience.errors import DamagedError
@@ -174,8 +174,37 @@ def lengths(table: str, size: str, unit: str, units: int, misfit: str, connectio
         misfit = misfit.format(due=due)
         query = f"SELECT id, version, {size} AS size FROM {table} WHERE {misfit}"  # noqa: S608 - SQL of ours
         problem = f"version {{version}} has a vector of {{size}} {unit}, not {due}."
-        repair = f"UPDATE {table} SET vector = NULL WHERE {misfit}"  # noqa: S608 - SQL of ours
+        repair = f"UPDATE {table} SET vector = NULL, tokens = NULL WHERE {misfit}"  # noqa: S608 - SQL of ours
         yield from Query("vectors", query, problem, (repair,))(connection)
+
+
+def token_vectors(connection: Connection) -> Iterator[Found]:
+    """Yield the token vectors whose size is not a multiple of that of one token."""
+    for _, row in _misfit_tokens(connection):
+        problem = f"version {row['version']} has token vectors of {row['size']} bytes, which are not whole."
+        yield Finding("token vectors", row["id"], problem), _clear_tokens
+
+
+_PAGED: Final = {"yield_per": 2_000}
+
+
+def _misfit_tokens(connection: Connection) -> Iterator[tuple[str, RowMapping]]:
+    """Yield table and row of the token vectors that `batch.unpacked` cannot read."""
+    for table in (*_VERSIONED, "laid_by"):
+        query = "SELECT tenant, id, version, length(tokens) AS size, substr(tokens, 1, 2) AS head"
+        rows = connection.execute(text(f"{query} FROM {table} WHERE tokens IS NOT NULL"), execution_options=_PAGED)
+        for row in rows.mappings():
+            head = row["head"]
+            length = int.from_bytes(head, "little") if isinstance(head, bytes) and len(head) == 2 else 0
+            if not length or (row["size"] - 2) % length:
+                yield table, row
+
+
+def _clear_tokens(connection: Connection) -> None:
+    for table, row in list(_misfit_tokens(connection)):
+        where = "tenant = :tenant AND id = :id AND version = :version"
+        values = {name: row[name] for name in ("tenant", "id", "version")}
+        connection.execute(text(f"UPDATE {table} SET tokens = NULL WHERE {where}"), values)  # noqa: S608 - names of ours
 
 
 def _orphans(table: str, column: str = "id") -> Query:
@@ -341,5 +370,6 @@ _CHECKS: Final[tuple[Check, ...]] = (
     requests,
     keys,
     *(partial(lengths, table, "length(vector)", "bytes", 4, _MISFIT) for table in _VERSIONED),
+    token_vectors,
 )
 """The checks, in this order."""

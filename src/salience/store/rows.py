@@ -13,13 +13,13 @@ from typing import Any, Final
 import numpy as np
 from sqlalchemy import RowMapping
 
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32, packed, unpacked
 from salience.errors import DamagedError
 from salience.ports import Stored
 from salience.records import TIERS, Memory, Scope
 from salience.records.checks import Frozen, frozen
 from salience.store.schema import memories
-from salience.store.values import EPOCH, MICROSECOND, fitting, microseconds
+from salience.store.values import EPOCH, MICROSECOND, fitting, fitting_tokens, microseconds
 
 Row = RowMapping | Mapping[str, Any]
 _COORDINATES: Final = tuple(item.name for item in fields(Scope))
@@ -32,7 +32,7 @@ _PLAIN: Final = tuple(
 )
 RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """Columns that make up a `Memory`."""
-STORED: Final = (*RECORD, "terms", "distinctions", "vector")
+STORED: Final = (*RECORD, "terms", "distinctions", "vector", "tokens")
 """Columns that make up a `Stored`, but for its activations."""
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys((*_COORDINATES, *_PLAIN), "text"),
@@ -76,16 +76,25 @@ def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
     """Return the values of `STORED`, and the home.
 
     Raises:
-        InputError: a vector of another length.
+        InputError: a vector of another length, or token vectors of another form.
     """
     vector = None if stored.vector is None else of_vector(fitting(stored.vector, dimension))
-    terms, distinctions = " ".join(stored.terms), "\n".join(stored.distinctions)
-    return of_memory(stored.memory) | {"terms": terms, "distinctions": distinctions, "vector": vector}
+    return of_memory(stored.memory) | {
+        "terms": " ".join(stored.terms),
+        "distinctions": "\n".join(stored.distinctions),
+        "vector": vector,
+        "tokens": None if vector is None else of_tokens(stored.tokens),
+    }
 
 
 def of_vector(vector: Vectors32 | None) -> bytes | None:
     """Return float32[d] as bytes, little endian."""
     return None if vector is None else vector.astype("<f4", copy=False).tobytes()
+
+
+def of_tokens(tokens: Tokens | None) -> bytes | None:
+    """Return token vectors as bytes; raise as `fitting_tokens`."""
+    return None if tokens is None else packed(fitting_tokens(tokens))
 
 
 def to_terms(joined: str) -> tuple[str, ...]:
@@ -146,12 +155,15 @@ def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
     for column in ("terms", "distinctions"):
         if not isinstance(row[column], str):
             raise damaged(row, column)
+    column = "vector"
     try:
         vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
+        column = "tokens"
+        tokens = None if row["tokens"] is None else unpacked(row["tokens"])
     except _UNREADABLE:
-        raise damaged(row, "vector") from None
+        raise damaged(row, column) from None
     distinctions = tuple(row["distinctions"].split("\n")) if row["distinctions"] else ()
-    return Stored(memory, vector, to_terms(row["terms"]), Frozen(activations), distinctions)
+    return Stored(memory, vector, to_terms(row["terms"]), Frozen(activations), distinctions, tokens)
 
 
 def damaged(row: Row, column: str) -> DamagedError:

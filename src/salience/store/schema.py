@@ -87,7 +87,7 @@ def VECTOR() -> LargeBinary:  # noqa: N802 - likewise
     return LargeBinary().with_variant(PostgresVector(), "postgresql")
 
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -130,6 +130,11 @@ def _of_a_version() -> list[Column[object]]:
     ]
 
 
+def _tokens() -> Column[bytes]:
+    """Return the column of token vectors, the last of its table: `batch.packed`, null for none."""
+    return Column("tokens", LargeBinary)
+
+
 _LIVE: Final = text("forgotten_at IS NULL")
 _HAS_FACT: Final = text("fact_key IS NOT NULL")
 
@@ -152,6 +157,7 @@ memories: Final = Table(
     Column("search_keys", ARRAY(BigInteger), info=SERVER),  # see `postgres/statements.py`
     Column("number", BigInteger, info=SERVER),  # of the memory in `postings`
     Column("length", BigInteger, info=SERVER),  # in terms
+    _tokens(),
     UniqueConstraint("tenant", "home", "key"),
     Index(None, "tenant", "seq"),
     Index(None, "tenant", "short_id"),
@@ -191,6 +197,7 @@ versions: Final = Table(
     Column("version", BigInteger, primary_key=True),
     *_of_a_version(),
     Column("valid_to", BigInteger, nullable=False),  # changed_at of the next version
+    _tokens(),
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
     _unembedded("versions"),
 )
@@ -223,6 +230,7 @@ laid_by: Final = Table(  # vectors prepared for the model `laid_by` in `meta`, u
     Column("version", BigInteger, primary_key=True),
     Column("content_hash", TEXT(), nullable=False),
     Column("vector", VECTOR(), nullable=False),
+    _tokens(),
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 

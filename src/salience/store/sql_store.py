@@ -14,6 +14,7 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     Double,
+    LargeBinary,
     Select,
     bindparam,
     case,
@@ -29,6 +30,7 @@ from sqlalchemy import (
     update,
 )  # fmt: skip
 
+from salience.batch import Tokens, unpacked
 from salience.errors import DamagedError, PinnedError
 from salience.ports import (
     Add,
@@ -148,12 +150,18 @@ class Transaction:
     last_ids: dict[str, str | None] = field(default_factory=dict)
 
     def derived(
-        self, vector: Any = None, terms: Sequence[str] | None = None, distinctions: Sequence[str] | None = None
+        self,
+        vector: Any = None,
+        terms: Sequence[str] | None = None,
+        distinctions: Sequence[str] | None = None,
+        tokens: Tokens | None = None,
     ) -> dict[str, Any]:
-        """Return the columns of derived data, without those that are None."""
+        """Return the columns of derived data, without those that are None; a vector alone clears `tokens`."""
         values: dict[str, Any] = {}
         if vector is not None:
             values["vector"] = rows.of_vector(own_vector(vector, self.handle.model.dimension))
+        if vector is not None or tokens is not None:
+            values["tokens"] = rows.of_tokens(tokens)
         if terms is not None:
             values["terms"] = " ".join(terms)
         if distinctions is not None:
@@ -311,8 +319,9 @@ def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise])
             **transaction.search_columns(memory, terms),
         }
         if change.unembeds:
-            values["vector"] = None
-        values |= transaction.derived(change.vector, change.terms, change.distinctions)
+            values |= {"vector": None, "tokens": None}
+        tokens = None if change.vector is None else change.tokens
+        values |= transaction.derived(change.vector, change.terms, change.distinctions, tokens)
         row = select(*(memories.c[name] for name in _VERSIONED), literal(values["changed_at"], BigInteger)).where(*of)
         connection.execute(insert(versions).from_select([*_VERSIONED, "valid_to"], row))
         del values["tenant"], values["id"]
@@ -352,21 +361,25 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
     """Replace derived data, or store vectors for a model that is not adopted yet; return no receipts."""
     meta = Meta.read(transaction.connection)  # an earlier change in this transaction may have pinned another model
     pin = meta.pin()
-    vectors = [change for change in changes if change.vector is not None]
+    vectors = [change for change in changes if change.vector is not None or change.tokens is not None]
     # without vectors `matches` is not called, since it may call the embedder
     is_pinned_model = pin is None or not vectors or transaction.handle.matches(pin)
     if not is_pinned_model:
         _set_aside(transaction, meta.pin(SET_ASIDE), vectors)
     for change in changes:
-        values = transaction.derived(change.vector if is_pinned_model else None, change.terms, change.distinctions)
+        vector, tokens = (change.vector, change.tokens) if is_pinned_model else (None, None)
+        values = transaction.derived(vector, change.terms, change.distinctions, tokens)
         if not values:
             continue
         key = (change.tenant, change.id, change.version)
         current = transaction.connection.execute(_version(memories, *key)).mappings().one_or_none()
         table = versions if current is None else memories
-        if current is not None:
+        if vector is None and tokens is not None:
+            given = literal(values["tokens"], LargeBinary)
+            values["tokens"] = case((table.c.vector.is_not(None), given), else_=table.c.tokens)
+        if current is not None and values.keys() != {"tokens"}:  # an index has no token vectors
             # an index picks up a first vector by the change sequence
-            if current["vector"] is not None or values.keys() != {"vector"}:
+            if current["vector"] is not None or values.keys() != {"vector", "tokens"}:
                 transaction.invalidate(change.tenant)
             values["seq"] = transaction.sequence(change.tenant)
             if change.terms is not None:
@@ -385,9 +398,11 @@ def _version(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
 
 
 def _set_aside(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
-    """Store vectors for a model that is not adopted yet; drop stored ones of another model."""
-    connection = transaction.connection
+    """Store vectors and tokens for a model that is not adopted yet; drop stored ones of another model."""
+    connection, embedded = transaction.connection, [change for change in changes if change.vector is not None]
     if pin is None or not transaction.handle.matches(pin):
+        if not embedded:
+            return
         with transaction.of_all():
             connection.execute(delete(laid_by))
         write_meta(connection, of_pin(transaction.handle.pin(), SET_ASIDE))
@@ -397,19 +412,25 @@ def _set_aside(transaction: Transaction, pin: Pin | None, changes: Sequence[Deri
             "id": change.id,
             "version": change.version,
             "content_hash": change.content_hash,
-            **transaction.derived(change.vector),
+            **transaction.derived(change.vector, tokens=change.tokens),
         }
-        for change in changes
+        for change in embedded
     ]
-    for table in _TABLES:
+    for table in _TABLES if values else ():
         statement = text(
-            "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "  # noqa: S608 - a table of the schema
-            f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector FROM {table.name} AS v "
+            "INSERT INTO laid_by (tenant, id, version, content_hash, vector, tokens) "  # noqa: S608 - a table of the schema
+            f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector, :tokens FROM {table.name} AS v "
             "WHERE v.tenant = :tenant AND v.id = :id AND v.version = :version AND v.content_hash = :content_hash "
             "ON CONFLICT (tenant, id, version) "
-            "DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector"
+            "DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector, tokens = excluded.tokens"
         )
-        connection.execute(statement.bindparams(bindparam("vector", type_=VECTOR())), values)
+        types = bindparam("vector", type_=VECTOR()), bindparam("tokens", type_=LargeBinary)
+        connection.execute(statement.bindparams(*types), values)
+    for change in changes:
+        if change.vector is None:
+            key = _of_key(laid_by, change.tenant, change.id, change.version)
+            same = laid_by.c.content_hash == change.content_hash
+            connection.execute(update(laid_by).where(*key, same).values(transaction.derived(tokens=change.tokens)))
 
 
 def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -> list[Receipt]:
@@ -499,7 +520,7 @@ def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> lis
 
 
 def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Receipt]:
-    """Pin the store to the handle's model, with the vectors stored for it; return no receipts."""
+    """Pin the store to the handle's model, with the vectors and tokens stored for it; return no receipts."""
     connection, meta = transaction.connection, Meta.read(transaction.connection)
     pin, prepared = meta.pin(), meta.pin(SET_ASIDE)
     if pin is not None and transaction.handle.matches(pin):
@@ -511,8 +532,10 @@ def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Rec
             of = [] if tenant is None else [table.c.tenant == tenant]
             # Citus needs the tenant as a value in the subquery too
             mine = [*_laid_by_for(table), *([] if tenant is None else [laid_by.c.tenant == tenant])]
-            vector = select(laid_by.c.vector).where(*mine).scalar_subquery()
-            connection.execute(update(table).where(*of).values(vector=vector))
+            prepared_values = {
+                name: select(laid_by.c[name]).where(*mine).scalar_subquery() for name in ("vector", "tokens")
+            }
+            connection.execute(update(table).where(*of).values(prepared_values))
     connection.execute(delete(laid_by))
     write_meta(connection, {**of_pin(transaction.handle.pin()), **of_pin(None, SET_ASIDE), "epoch": new_epoch()})
     return []
@@ -555,6 +578,12 @@ class SQLStore(ABC):
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
         return self._read(scope.tenant, lambda reader: _fetch(reader, scope, ids, as_of))
+
+    def token_vectors(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Tokens | None]:
+        """Return the token vectors of the live visible memories of whole ids, in their order; None where absent."""
+        wanted = list(filter(is_text, ids))  # a driver refuses other ones
+        found = self._read(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, as_of))
+        return list(map(found.get, ids))
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
@@ -636,6 +665,19 @@ def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime
         for name in (memory.id, memory.short_id):
             by_name.setdefault(name, {})[memory.id] = memory
     return [next(iter(by_name[name].values())) for name in ids if len(by_name.get(name, ())) == 1]
+
+
+def _token_vectors(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> dict[str, Tokens]:
+    """Return id -> token vectors, for the live visible memories of some ids that have any."""
+    names, found = ("id", "forgotten_at", "tokens"), dict[str, Tokens]()
+    for chunk in statements.chunks(ids):
+        if as_of is None:
+            rows = reader.execute(*statements.live_of(scope, chunk, columns=names))
+        else:
+            rows = reader.execute(statements.as_of(scope.tenant, names, microseconds(as_of), chunk, scope))
+        with readable():
+            found |= {id_: unpacked(data) for id_, gone, data in rows if data is not None and gone is None}
+    return found
 
 
 def _visible_ids(reader: Connection, scope: Scope, column: Any, name: str) -> Iterable[str]:

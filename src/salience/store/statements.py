@@ -62,23 +62,25 @@ def of_keys(tenant: str, home: str, keys: Sequence[str]) -> Select[Any]:
     return select(*_STORED).where(memories.c.tenant == tenant, memories.c.home == home, memories.c.key.in_(keys))
 
 
-def live_of(scope: Scope, ids: Sequence[str], column: str = "id") -> tuple[Select[Any], dict[str, Any]]:
-    """Return the query for the `RECORD` of the live visible memories of some ids or short ids, with its values.
+def live_of(
+    scope: Scope, ids: Sequence[str], column: str = "id", columns: tuple[str, ...] = RECORD
+) -> tuple[Select[Any], dict[str, Any]]:
+    """Return the query for columns of the live visible memories of some ids or short ids, with its values.
 
     The coordinates are parameters, so that scopes which leave the same ones free share a statement: to build one takes
     longer than to run it.
     """
     values = {name: value for name in _SEEN if isinstance(value := getattr(scope, name), str)}
     free = tuple((name, getattr(scope, name)) for name in _SEEN if name not in values)
-    return _live_of(free, column), {**values, "ids": ids}
+    return _live_of(free, column, columns), {**values, "ids": ids}
 
 
 @cache
-def _live_of(free: tuple[tuple[str, Coordinate], ...], column: str) -> Select[Any]:
+def _live_of(free: tuple[tuple[str, Coordinate], ...], column: str, columns: tuple[str, ...]) -> Select[Any]:
     seen = SimpleNamespace(**{name: bindparam(name) for name in _SEEN} | dict(free))
     among = memories.c[column].in_(bindparam("ids", expanding=True))
-    columns = [memories.c[name] for name in RECORD]
-    return select(*columns).where(*visible(seen), memories.c.forgotten_at.is_(None), among)
+    shown = [memories.c[name] for name in columns]
+    return select(*shown).where(*visible(seen), memories.c.forgotten_at.is_(None), among)
 
 
 def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32
 from salience.errors import ConflictError, InputError, LeaseError, StaleError, StoreError, Words
 from salience.ports import Add, Answered, Change, Derive, Erase, Prune, Revise
 from salience.records import ANY, Memory, Receipt, Scope
@@ -54,6 +54,14 @@ def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
     copy = fitting(vector, dimension).copy()
     copy.flags.writeable = False
     return copy
+
+
+def fitting_tokens(tokens: Tokens) -> Tokens:
+    """Return token vectors, or raise `InputError` if they are not int8[t, k] with k from 1 to 65,535."""
+    if tokens.dtype != np.int8 or tokens.ndim != 2 or not 0 < tokens.shape[1] < 1 << 16:
+        given = Words(f"{tokens.dtype}{list(tokens.shape)}")
+        raise InputError("tokens", given, "Give int8[t, k], the unit vectors of t tokens times 127.")
+    return tokens
 
 
 def own_metadata(memory: Memory) -> Memory:
@@ -113,8 +121,10 @@ def carries_vectors(changes: Iterable[Change]) -> bool:
 
 
 def derives_vectors(changes: Iterable[Change]) -> bool:
-    """Return whether changes add vectors to stored versions."""
-    return any(isinstance(change, Derive) and change.vector is not None for change in changes)
+    """Return whether changes add vectors or token vectors to stored versions."""
+    return any(
+        isinstance(change, Derive) and (change.vector is not None or change.tokens is not None) for change in changes
+    )
 
 
 def is_session_of(session_key: str, whose: Scope) -> bool:

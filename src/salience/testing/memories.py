@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import COLUMNS, KINDS, Batch, Entities, Lexicon, Ragged, Vectors32
+from salience.batch import COLUMNS, KINDS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
 from salience.ports import Add, Need, Store, Stored
 from salience.records import ANY, Memory, Receipt, Scope
 from salience.records.checks import frozen
@@ -54,6 +54,11 @@ def random_unit(seed: int) -> Vectors32:
     return unit(*np.random.default_rng(seed).normal(size=DIMENSION))
 
 
+def random_tokens(seed: int, count: int = 3, length: int = 4) -> Tokens:
+    """Return token vectors that depend on `seed` alone: int8[count, length]."""
+    return np.random.default_rng(seed).integers(-127, 128, (count, length), np.int8)
+
+
 def fitted(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
     """Return what the vector's first `dimension` numbers are as a vector of length 1; None for None."""
     if vector is None or len(vector) == dimension:
@@ -71,13 +76,14 @@ def stored(
     terms: Sequence[str] | None = None,
     activations: dict[str, int] | None = None,
     distinctions: Sequence[str] = (),
+    tokens: Tokens | None = None,
     **values: Any,
 ) -> Stored:
     """Return a memory with a vector of its own and the words of its content as terms, unless these are given."""
     made = memory(number, **values)
     own = random_unit(number) if vector is _DERIVED else vector
     words = tuple(made.content.split() if terms is None else terms)
-    return Stored(made, own, words, activations or {}, tuple(distinctions))
+    return Stored(made, own, words, activations or {}, tuple(distinctions), tokens)
 
 
 def add(store: Store, *items: Stored) -> list[Receipt]:
@@ -112,7 +118,8 @@ _OWN: Final = ("fact", "speaker")
 def comparable(item: Stored) -> tuple[Any, ...]:
     """Return a memory with what is derived from it."""
     vector = None if item.vector is None else item.vector.tobytes()
-    return item.memory, vector, item.terms, dict(item.activations), item.distinctions
+    tokens = None if item.tokens is None else item.tokens.tolist()
+    return item.memory, vector, item.terms, dict(item.activations), item.distinctions, tokens
 
 
 def shown(batch: Batch) -> tuple[Any, ...]:
@@ -133,6 +140,7 @@ def shown(batch: Batch) -> tuple[Any, ...]:
         batch.windows and _lexicon(batch.windows),
         batch.entities and _entities(batch.entities),
         batch.distinctions and _distinctions(batch.distinctions),
+        None if batch.neighbours is None else batch.neighbours.tolist(),
     )
 
 

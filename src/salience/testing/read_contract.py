@@ -499,6 +499,35 @@ class ReadContract:
         )
         assert store.gather(need())["context_cosine"].tolist() == [0.0] * 6
 
+    def test_neighbours_are_the_memories_before_and_after_in_the_session(self, store: Store) -> None:
+        """A filter does not hide them; a forgotten, expired or invisible memory is none."""
+        add(
+            store,
+            *(turn(number, kind="odd" if number % 2 else "even") for number in range(1, 5)),
+            turn(5, user_id="bob"),
+            turn(6, expires_at=NOW - timedelta(hours=1)),
+            turn(7),
+            stored(8),
+        )
+        assert store.gather(need()).neighbours is None
+        ids = {number: id_of(number) for number in range(1, 9)} | {0: ""}
+
+        def near(**values: Any) -> dict[int, tuple[str, str]]:
+            batch = store.gather(need(Scope(), neighbours=True, **values))
+            assert batch.neighbours is not None
+            return dict(zip(numbers(batch), map(tuple, batch.neighbours.tolist()), strict=True))
+
+        due = {1: (0, 2), 2: (1, 3), 3: (2, 4), 4: (3, 7), 6: (0, 0), 7: (4, 0), 8: (0, 0)}
+        assert near() == {number: (ids[before], ids[after]) for number, (before, after) in due.items()}
+        assert near(filter=Filter(kinds=("odd",))) == {1: ("", ids[2]), 3: (ids[2], ids[4])}
+        assert near(ids=(id_of(4),)) == {4: (ids[3], ids[7])}
+        assert near(columns=frozenset(), ids=(id_of(2),)) == {2: (ids[1], ids[3])}
+        store.apply([Revise(memory(3, session_id="s", turn=3).changed("forget", NOW, forgotten_at=NOW))])
+        assert near(ids=(id_of(4),)) == {4: (ids[2], ids[7])}
+        nobody = store.gather(need(Scope("nobody"), neighbours=True)).neighbours
+        assert nobody is not None
+        assert nobody.shape == (0, 2)
+
     def test_memories_with_a_speaker_are_compared_with_voice(self, store: Store) -> None:
         add(store, turn(1, speaker="Ann", vector=unit(1)), turn(2, vector=unit(1)), turn(3, speaker="Bob", vector=None))
         query: dict[str, Any] = {"vector": unit(0, 1), "first_person_vector": unit(1)}

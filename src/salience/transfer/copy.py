@@ -10,6 +10,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from salience import keywords
+from salience.batch import packed
 from salience.errors import InputError, StoreError, shown
 from salience.ports import Add, Change, Revise, Store, Stored
 from salience.records import Copied, CopyReport, Scope
@@ -70,10 +71,16 @@ def copy(source: End, target: End, chosen: Sequence[str] | None = None, progress
     return CopyReport(source.name, target.name, copied, written, present)
 
 
-def _identity(stored: Stored) -> tuple[str, int, str, bytes | None]:
+def _identity(stored: Stored) -> tuple[str, int, str, bytes | None, bytes | None]:
     """Return the values that both stores must agree on."""
-    memory, vector = stored.memory, stored.vector
-    return memory.id, memory.version, memory.content_hash, None if vector is None else vector.astype("<f4").tobytes()
+    memory, vector, tokens = stored.memory, stored.vector, stored.tokens
+    return (
+        memory.id,
+        memory.version,
+        memory.content_hash,
+        None if vector is None else vector.astype("<f4").tobytes(),
+        None if tokens is None else packed(tokens),
+    )
 
 
 def _pages(store: Store, scope: Scope) -> Iterator[list[tuple[Stored, ...]]]:
@@ -123,6 +130,7 @@ def _missing(versions: Sequence[Stored], there: Sequence[Stored]) -> list[Change
             sets_importance=True,
             distinctions=after.distinctions,
             unembeds=after.vector is None and before.memory.content_hash != after.memory.content_hash,
+            tokens=after.tokens,
         )
         for before, after in pairwise(versions[ours.index(known[-1]) :])
     ]

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import IO, Any, Final
 
+from salience.batch import packed
 from salience.ports import Model, Services, Stored
 from salience.records import Memory, Scope, TransferReport
 from salience.steps import scan_pages
@@ -47,7 +48,7 @@ def _of_model(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
     for page in scan_pages(services, scope, forgotten=True, versions=True, size=PAGE):
         now = services.store.pinned()  # read after the page: then the page is of this model or an earlier one
         is_same = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
-        yield from page if is_same else (replace(stored, vector=None) for stored in page)
+        yield from page if is_same else (replace(stored, vector=None, tokens=None) for stored in page)
 
 
 def as_line(stored: Stored) -> str:
@@ -57,9 +58,16 @@ def as_line(stored: Stored) -> str:
 
 
 def as_record(stored: Stored) -> dict[str, Any]:
-    """Return a memory as JSON values: `memory`, `vector` (base64 of little-endian float32) and `activations`."""
+    """Return a memory as JSON values.
+
+    These are `memory`, `vector` (base64 of little-endian float32), `activations`, and, where the memory has token
+    vectors, `tokens` (base64 of `batch.packed`).
+    """
     memory = dict(zip(_FIELDS, _values(stored.memory), strict=True))
     memory |= {name: memory[name].isoformat() for name in INSTANTS if memory[name] is not None}
     memory |= {"scope": stored.memory.scope.as_dict(), "metadata": dict(stored.memory.metadata)}
     vector = None if stored.vector is None else base64.b64encode(stored.vector.astype("<f4").tobytes()).decode("ascii")
-    return {"memory": memory, "vector": vector, "activations": dict(stored.activations)}
+    record = {"memory": memory, "vector": vector, "activations": dict(stored.activations)}
+    if stored.tokens is not None:
+        record["tokens"] = base64.b64encode(packed(stored.tokens)).decode("ascii")
+    return record

@@ -17,7 +17,7 @@ from salience.records.ids import cycles
 from salience.remember import clean, decide, derive
 from salience.steps import embed, retry_stale
 from salience.transfer.files import FORMAT, VERSION, Progress
-from salience.transfer.parse import parse_activations, parse_memory, parse_vector
+from salience.transfer.parse import parse_activations, parse_memory, parse_tokens, parse_vector
 
 PAGE: Final = 500
 """Memories embedded at a time, and stored at a time if invalid lines may be skipped."""
@@ -119,6 +119,8 @@ def _read(services: Services, scope: Scope, lines: Iterable[str | bytes], refuse
                 memory = parse_memory(record["memory"], services.tenant, services.content_limit)
                 vector = parse_vector(record.get("vector"), services.embedder.dimension) if has_our_vectors else None
                 stored = derive(services, memory, vector, parse_activations(record.get("activations", {})))
+                if vector is not None:
+                    stored = replace(stored, tokens=parse_tokens(record.get("tokens")))
                 if pending.versions and pending.id != memory.id:
                     yield pending
                     pending = Group(0, ())

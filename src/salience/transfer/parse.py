@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from pybase64 import b64decode
 
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32, unpacked
 from salience.errors import InputError, Words, wrong_type
 from salience.lines import COORDINATES
 from salience.records import CHANGES, Draft, Memory, Scope, checks
@@ -114,3 +114,18 @@ def parse_vector(value: object, dimension: int) -> Vectors32 | None:
         no_unit = Words("numbers that are no unit vector")
         raise InputError("vector", no_unit, "Take it from an export.", "is no unit vector")
     return vector
+
+
+def parse_tokens(value: object) -> Tokens | None:
+    """Return token vectors from base64; None for null.
+
+    Raises:
+        InputError: not base64, or not a whole number of token vectors.
+    """
+    if value is None:
+        return None
+    try:
+        return unpacked(b64decode(str(value), validate=True))
+    except (IndexError, ValueError):
+        no_tokens = Words("text that is not base64 of token vectors")
+        raise InputError("tokens", no_tokens, "Take it from an export.", "is no base64 of token vectors") from None

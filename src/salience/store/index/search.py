@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salience.batch import (
     COLUMNS,
@@ -391,6 +392,7 @@ class Search:
             self._lexicon(places, is_window=True) if need.windows and need.terms else None,
             entities,
             self._ragged("distinctions", slots) if need.distinctions else None,
+            neighbours=self._neighbours(places) if need.neighbours else None,
             **others,
         )
 
@@ -449,6 +451,13 @@ class Search:
             postings=Postings.of(postings),
             length=(view.window_length if is_window else view.length)[places],
         )
+
+    def _neighbours(self, places: Places) -> NDArray[np.object_]:
+        """Return object[k, 2], the ids of the memories before and after some memories in their sessions."""
+        beside = self.view.neighbours[:2, places].T
+        ids = np.full(beside.shape, "", np.object_)
+        ids[beside >= 0] = self.index.ids(self.view.slots[beside[beside >= 0]])
+        return ids
 
     def _ragged(self, name: str, slots: Rows) -> Ragged:
         """Return the lists `entities` or `distinctions` of some slots."""

@@ -284,6 +284,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
         partial(integrity.lengths, table, "vector_dims(vector)", "numbers", 1, "vector_dims(vector) <> {due}")
         for table in ("memories", "versions")
     ),
+    integrity.token_vectors,
     _postings,
 )
 """The checks, in this order: a repair of rows changes what their postings have to be."""

@@ -258,7 +258,7 @@ class Search:
             found.append(chosen.line)
         elif reach := max(
             WINDOW_RADIUS if need.windows and need.terms else 0,
-            CONTEXT_RADIUS if "context_cosine" in need.columns else 0,
+            CONTEXT_RADIUS if need.neighbours or "context_cosine" in need.columns else 0,
         ):
             near = statements.beside(scope, ids, microseconds(need.now), reach).subquery()
             found.append(select(near.c.id))
