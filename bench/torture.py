@@ -219,14 +219,14 @@ def crash(runs: Annotated[int, typer.Option(min=1, help="Files.")] = 200, seed: 
             chance, names, faults = Random(f"{seed} {number}"), [ways[number % len(ways)]], list[str]()
             if not WAYS[names[0]].older:
                 names += chance.choices([name for name in ways if not WAYS[name].older], k=chance.randrange(LIVES))
-            for life_, name in enumerate(names):
-                killed, checked = life(folder, name, f"{seed} {number} {life_}")
+            for turn, name in enumerate(names):
+                killed, checked = life(folder, name, f"{seed} {number} {turn}")
                 if plant:
                     plant_loss(folder / "memory.db")
                     checked.faults += examine(folder / "memory.db", folder, "planted").faults
                 kills[name] += killed
                 faults += [f"file {number}, {name}: {fault}" for fault in checked.faults]
-                is_last = life_ == len(names) - 1  # each check counts the acknowledged versions of all lives
+                is_last = turn == len(names) - 1  # each check counts the acknowledged versions of all lives
                 totals.add(replace(checked, faults=[], acknowledged=checked.acknowledged if is_last else 0))
             totals.faults += faults
             verbs += acknowledged_verbs(folder)

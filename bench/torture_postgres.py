@@ -155,18 +155,18 @@ def find_tenant_leaks(
     dsn: str, tenants: int, threads: int, seed: int, *, seconds: float = 0.0, turns: int = 0
 ) -> Found:
     """Let the keys of tenants use every verb at once on two pools, while statements are run by hand."""
-    homes, stop, statements_done = all_homes(tenants, same_names=True), threading.Event(), Counter[str]()
+    homes, stop = all_homes(tenants, same_names=True), threading.Event()
     with served(dsn) as (urls, engine, keyring, app_dsn):
 
-        def by_hand(thread: int) -> Counter[str]:
-            chance, seen = Random(f"{seed} by hand {thread}"), Counter[str]()
+        def by_hand(thread: int) -> tuple[int, Counter[str]]:
+            """Return how many statements ran, and the rows that they saw or changed."""
+            chance, count, rows = Random(f"{seed} by hand {thread}"), 0, Counter[str]()
             with psycopg.connect(app_dsn, autocommit=True) as connection:
-                while True:
-                    for what, rows in statements(connection, *(chance.choice(homes).tenant for _ in range(2))):
-                        seen[what] += rows
-                        statements_done["all"] += 1
-                    if stop.is_set():
-                        return seen
+                while not (count and stop.is_set()):
+                    for what, seen in statements(connection, *(chance.choice(homes).tenant for _ in range(2))):
+                        count += 1
+                        rows[f"rows by hand, {what}"] += seen
+            return count, +rows
 
         with ThreadPoolExecutor(2) as pool:
             hands = [pool.submit(by_hand, number) for number in range(2)]
@@ -174,9 +174,9 @@ def find_tenant_leaks(
                 found = find_leaks(urls, engine, keyring, homes, threads, seed, seconds=seconds, turns=turns, mcp=False)
             finally:
                 stop.set()
-        for one in hands:
-            found.faults.update({f"rows by hand, {what}": rows for what, rows in one.result().items() if rows})
-        found.statements = statements_done["all"]
+        for count, rows in (one.result() for one in hands):
+            found.statements += count
+            found.faults.update(rows)
         found.faults.update(wrong_rows(dsn, engine, homes))
     return found
 
