@@ -3,6 +3,7 @@
 # make test-all          every test: PostgreSQL, several processes, kill -9, servers, every surface, Node, random sequences of verbs; after `make test`
 # make lint              format, lint rules, types, layers
 # make bench             docs/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
+# make bench-everyday    tables of docs/evaluation.md: what comes first on the everyday worlds, beside other stores
 # make bench-postgres    docs/postgres-bench.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
 # make bench-server      docs/server-bench.md: speed of `salience serve` on loopback
 # make thresholds        docs/thresholds.md: error rate of each threshold, measured on DATA
@@ -22,7 +23,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server startup soak clean
+.PHONY: demo test test-all lint bench bench-everyday bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -41,6 +42,9 @@ lint: $(VENV)/.dev
 
 bench: $(BENCH)/.installed
 	$(BENCH)/bin/python -m bench.recall --sizes $(SIZES) --peers $(PEERS) $(if $(WORK),--work $(WORK)) --out docs/bench
+
+bench-everyday: $(BENCH)/.installed
+	$(BENCH)/bin/python -m bench.everyday --half report
 
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python -m bench.postgres > docs/postgres-bench.md

@@ -32,3 +32,4 @@ def test_the_wheel_is_pure_python(tmp_path):
         assert "Root-Is-Purelib: true" in archive.read(about).decode()
     assert not [name for name in names if name.endswith((".c", ".so", ".pyd"))]
     assert "salience/rank/profiles/precise.toml" in names
+    assert "salience/evaluate/data/everyday/report/oskar.json" in names
