@@ -8,9 +8,13 @@ import sys
 import psycopg
 import pytest
 
+import salience
 from salience import compose
 from salience.errors import ConflictError, InputError, PinnedError, StoreError
+from salience.ports import Derive
+from salience.records import Scope
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from salience.testing.memories import random_tokens
 from sample_stores import ODD, TENANTS, cut_off, engine, filled, filled_files, mixed, sql
 
 pytestmark = pytest.mark.slow
@@ -45,6 +49,30 @@ def test_a_copy_to_a_server_and_back_exports_the_same(request, name, user, tmp_p
     assert sum(tables["memories"].rows for tables in there.tenants.values()) == memories > 0
     assert sum(tables["versions"].rows for tables in there.tenants.values()) == versions > 0
     assert (there.written, there.unchanged) == (memories, 0)
+
+
+def test_token_vectors_are_copied_with_each_version(filled, tables, tmp_path, monkeypatch):
+    everywhere = dict.fromkeys(("environment", "project", "user_id", "agent_id"), salience.ANY)
+    for tenant in TENANTS:
+        with engine(filled) as memory:
+            store = memory.services.store
+            rows = store.scan(Scope(tenant, **everywhere), limit=1000, forgotten=True, versions=True)
+            versions = [one.memory for one in rows if one.vector is not None]
+            derived = [
+                Derive(tenant, one.id, one.version, one.content_hash, tokens=random_tokens(number, 2, 64))
+                for number, one in enumerate(versions)
+            ]
+            store.apply(derived)
+    compose.copy(filled, tables)
+    compose.copy(tables, tmp_path / "back.db")
+    lines = exported(tmp_path / "back.db", tmp_path, monkeypatch)
+    assert lines == exported(filled, tmp_path, monkeypatch)
+    assert lines[TENANTS[0]].count('"tokens": "') > 20
+    with engine(filled) as memory:
+        [first] = memory.list(user_id="ann", limit=1).memories
+        memory.update(first.id, content="A zebra was seen", user_id="ann")
+    compose.copy(filled, tables)
+    assert exported(tables, tmp_path, monkeypatch) == exported(filled, tmp_path, monkeypatch)
 
 
 def test_the_source_holds_rows_of_every_kind(filled, mixed):

@@ -108,6 +108,11 @@ def test_a_store_in_order_has_no_findings(database, store):
             f"version 2 has a vector of 2 numbers, not {DIMENSION}.",
         ),
         (
+            "UPDATE memories SET tokens = '\\x0400010203' WHERE version = 2",
+            "token vectors",
+            "version 2 has token vectors of 5 bytes, which are not whole.",
+        ),
+        (
             "INSERT INTO laid_by SELECT tenant, id, version, content_hash, vector FROM memories WHERE version = 2",
             "set aside",
             "1 vectors are set aside for a model that is not known.",

@@ -11,9 +11,10 @@ import pytest
 
 import salience
 from salience import ANY, ImportLineError, InputError
-from salience.ports import FINGERPRINTED
+from salience.ports import FINGERPRINTED, Derive
 from salience.records import Scope
 from salience.testing.doubles import PlantedEmbedder
+from salience.testing.memories import comparable, random_tokens
 from salience.transfer.export import export
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
@@ -21,7 +22,7 @@ EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": AN
 
 def everything(memory):
     stored = memory.services.store.scan(salience.records.Scope(**EVERYWHERE), limit=1000, forgotten=True, versions=True)
-    return [(item.memory, item.vector.tobytes(), item.terms, dict(item.activations)) for item in stored]
+    return [comparable(item) for item in stored]
 
 
 @pytest.fixture
@@ -93,6 +94,39 @@ def test_an_import_reuses_exported_vectors(full, tmp_path, clock):
         assert embedder.texts == [FINGERPRINTED]
 
 
+@pytest.fixture
+def with_tokens(full):
+    """The same store, in which each version has token vectors of its own."""
+    store, scope = full.services.store, salience.records.Scope(**EVERYWHERE)
+    versions = [item.memory for item in store.scan(scope, limit=1000, forgotten=True, versions=True)]
+    store.apply(
+        [
+            Derive("default", one.id, one.version, one.content_hash, tokens=random_tokens(number, 2, 64))
+            for number, one in enumerate(versions)
+        ]
+    )
+    return full
+
+
+def test_token_vectors_round_trip(with_tokens, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    with_tokens.export(path)
+    with salience.connect(str(tmp_path / "copy.db"), embedder=PlantedEmbedder(), clock=clock) as copy:
+        copy.import_(path)
+        assert everything(copy) == everything(with_tokens)
+        assert len({str(item[-1]) for item in everything(copy)}) == len(everything(copy)) > 7
+
+
+def test_token_vectors_of_another_embedder_are_not_imported(with_tokens, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    with_tokens.export(path)
+    embedder = PlantedEmbedder(dimension=8)
+    embedder.name = "another"
+    with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
+        copy.import_(path)
+        assert {item[-1] for item in everything(copy)} == {None}
+
+
 def test_an_import_embeds_again_under_another_embedder(full, tmp_path, clock):
     path = tmp_path / "all.ndjson"
     full.export(path)
@@ -156,6 +190,8 @@ def broken(full, change) -> list[str]:
         (lambda r: r.update(vector=vector([np.nan] * 64)), "vector is no unit vector"),
         (lambda r: r.update(vector=vector([1.0] * 64)), "vector is no unit vector"),
         (lambda r: r.update(vector="###"), "vector is no base64"),
+        (lambda r: r.update(tokens="###"), "tokens is no base64"),
+        (lambda r: r.update(tokens="BAABAgM="), "tokens is no base64 of token vectors"),
         (lambda r: r.update(activations={"s": "x"}), "activations.s is 'x'"),
         (lambda r: r.update(memory=7), "memory has the type int"),
     ],

@@ -14,6 +14,7 @@ from salience.engine import Engine
 from salience.ports import Add, Derive, Model, Revise, Stored
 from salience.records import Memory, Scope
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from salience.testing.memories import random_tokens
 
 pytestmark = pytest.mark.every_store
 
@@ -144,6 +145,19 @@ def test_restore_takes_all_fields_of_the_version(memory, clock):
     [hit] = memory.recall("query", dry_run=True, **EASY)
     assert (hit.memory, hit.score_detail.similarity) == (made, pytest.approx(0.9))
     assert statuses(memory, id) == ["create", "update", "restore"]
+
+
+def test_restore_brings_the_token_vectors_of_the_version(memory):
+    id = memory.remember(LYON).memory.id
+    store, first = memory.services.store, stood(memory, id).memory
+    store.apply([Derive("default", id, 1, first.content_hash, tokens=random_tokens(1))])
+    memory.update(id, content=NICE)
+    assert stood(memory, id).tokens is None
+    memory.restore(id, 1)
+    assert np.array_equal(stood(memory, id).tokens, random_tokens(1))
+    memory.forget(id)
+    memory.restore(id)
+    assert np.array_equal(stood(memory, id).tokens, random_tokens(1))
 
 
 def test_restore_in_the_same_tier_keeps_tier_since(memory, clock):

@@ -282,8 +282,8 @@ def restore(
 ) -> Receipt:
     """Write an older version of a memory as its next version and return its receipt.
 
-    The vector of the older version is used again; if it has none, the memory is pending. The reflection of the memory
-    becomes stale if the text changes or was hidden.
+    The vector and tokens of the older version are used again; without a vector, the memory is pending. The reflection
+    of the memory becomes stale if the text changes or was hidden.
 
     The arguments are those of `update`; `version` None restores the last live version of a hidden memory.
 
@@ -320,6 +320,7 @@ def restore(
             sets_importance=True,
             distinctions=derived.distinctions,
             unembeds=has_new_text and vector is None,
+            tokens=then.tokens,
         )
         stale_reflections: list[Revise] = []
         if old.memory.forgotten_at is not None or has_new_text:

@@ -45,7 +45,7 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 """Column of `RECORD` -> kind of its values."""
 _REQUIRED: Final = frozenset(column.name for column in memories.c if not column.nullable)
-_UNREADABLE: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+UNREADABLE: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of reading a value that no code has written."""
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _scope: Final = lru_cache(maxsize=1024)(Scope)  # many memories share one
@@ -56,7 +56,7 @@ def readable() -> Iterator[None]:
     """Raise errors of reading damaged rows as `DamagedError`."""
     try:
         yield
-    except _UNREADABLE:  # the error may quote the row
+    except UNREADABLE:  # the error may quote the row
         message = "store: a memory in it cannot be read, the file is damaged. To see which one: salience doctor"
         raise DamagedError(message) from None
 
@@ -131,7 +131,7 @@ def to_memory(row: Row) -> Memory:
             values[column] = value
         column = "tenant"
         return Memory(scope=_scope(*map(values.pop, _COORDINATES)), **values)
-    except _UNREADABLE:  # the error may quote the row
+    except UNREADABLE:  # the error may quote the row
         raise damaged(row, column) from None
 
 
@@ -160,7 +160,7 @@ def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
         vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
         column = "tokens"
         tokens = None if row["tokens"] is None else unpacked(row["tokens"])
-    except _UNREADABLE:
+    except UNREADABLE:
         raise damaged(row, column) from None
     distinctions = tuple(row["distinctions"].split("\n")) if row["distinctions"] else ()
     return Stored(memory, vector, to_terms(row["terms"]), Frozen(activations), distinctions, tokens)

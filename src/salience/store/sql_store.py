@@ -52,7 +52,7 @@ from salience.records.ids import SHORT
 from salience.store import rows, statements
 from salience.store.index import Activations
 from salience.store.pins import SET_ASIDE, Handle, Meta, Pin, new_epoch, of_pin, write_meta
-from salience.store.rows import RECORD, STORED, is_text, readable, to_memory, to_stored
+from salience.store.rows import RECORD, STORED, UNREADABLE, damaged, is_text, readable, to_memory, to_stored
 from salience.store.schema import VECTOR, activations, laid_by, leases, memories, requests, sessions, touches, versions
 from salience.store.statements import COUNTERS, visible
 from salience.store.values import (
@@ -669,14 +669,19 @@ def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime
 
 def _token_vectors(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> dict[str, Tokens]:
     """Return id -> token vectors, for the live visible memories of some ids that have any."""
-    names, found = ("id", "forgotten_at", "tokens"), dict[str, Tokens]()
+    names, found = ("id", "version", "forgotten_at", "tokens"), dict[str, Tokens]()
     for chunk in statements.chunks(ids):
         if as_of is None:
-            rows = reader.execute(*statements.live_of(scope, chunk, columns=names))
+            rows = reader.execute(*statements.live_of(scope, chunk, columns=names)).all()
         else:
-            rows = reader.execute(statements.as_of(scope.tenant, names, microseconds(as_of), chunk, scope))
-        with readable():
-            found |= {id_: unpacked(data) for id_, gone, data in rows if data is not None and gone is None}
+            rows = reader.execute(statements.as_of(scope.tenant, names, microseconds(as_of), chunk, scope)).all()
+        for row in rows:
+            id_, _, forgotten_at, data = row
+            if data is not None and forgotten_at is None:
+                try:
+                    found[id_] = unpacked(data)
+                except UNREADABLE:
+                    raise damaged(row._mapping, "tokens") from None
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -12,8 +13,11 @@ from sqlalchemy import (
     Boolean,
     ColumnElement,
     CompoundSelect,
+    Dialect,
     FromClause,
     Select,
+    Text,
+    TypeDecorator,
     and_,
     bindparam,
     exists,
@@ -23,13 +27,15 @@ from sqlalchemy import (
     or_,
     select,
 )  # fmt: skip
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
 
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
 from salience.store.rows import RECORD, STORED
-from salience.store.schema import memories, touches, versions
+from salience.store.schema import TEXT, memories, touches, versions
 from salience.store.values import microseconds
 
 Conditions = list[ColumnElement[bool]]
@@ -78,7 +84,7 @@ def live_of(
 @cache
 def _live_of(free: tuple[tuple[str, Coordinate], ...], column: str, columns: tuple[str, ...]) -> Select[Any]:
     seen = SimpleNamespace(**{name: bindparam(name) for name in _SEEN} | dict(free))
-    among = memories.c[column].in_(bindparam("ids", expanding=True))
+    among = memories.c[column].bool_op("IN")(_EachOf(bindparam("ids", type_=_Texts())))
     shown = [memories.c[name] for name in columns]
     return select(*shown).where(*visible(seen), memories.c.forgotten_at.is_(None), among)
 
@@ -129,6 +135,37 @@ def accepted(filter: Filter) -> Conditions:
         absent = memories.c.project.is_(None)
         conditions.append(absent if filter.level == "global" else ~absent)
     return conditions
+
+
+class _Texts(TypeDecorator[list[str]]):
+    """A list of texts as one parameter: JSON in SQLite, an array in PostgreSQL."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the type of the parameter."""
+        return dialect.type_descriptor(ARRAY(TEXT()) if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: list[str] | None, dialect: Dialect) -> Any:
+        """Return the parameter."""
+        return value if dialect.name == "postgresql" else json.dumps(value)
+
+
+class _EachOf(FunctionElement[str]):
+    """The rows of a parameter of `_Texts`."""
+
+    inherit_cache = True
+
+
+@compiles(_EachOf, "sqlite")
+def _each_in_sqlite(element: _EachOf, compiler: SQLCompiler, **options: Any) -> str:
+    return f"(SELECT value FROM json_each({compiler.process(element.clauses, **options)}))"  # noqa: S608 - compiled
+
+
+@compiles(_EachOf)
+def _each_in_postgresql(element: _EachOf, compiler: SQLCompiler, **options: Any) -> str:
+    return f"(SELECT unnest({compiler.process(element.clauses, **options)}))"
 
 
 class _Holds(FunctionElement[bool]):
