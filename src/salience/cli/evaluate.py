@@ -143,6 +143,7 @@ def evaluate(
         _check_unused(for_files, "For everyday, give --half, --profiles, --embedders, --misses or --no-cache.")
         return _everyday(call, rankings, embedders, half, misses, cache)
     _check_unused({"half": half, "misses": misses}, f"Give {EVERYDAY} as the only path, or leave it out.")
+    from salience import settings
     from salience.evaluate import compare as comparing
     from salience.evaluate import report, run, stores
     from salience.evaluate.metrics import Metric
@@ -171,7 +172,7 @@ def evaluate(
     )
     if html is not None:
         require("matplotlib", "the HTML report", "eval")
-    embedding = _listed("embedders", embedders or call.options.embedder, str)
+    embedding = _listed("embedders", embedders or call.options.embedder or settings.load().embedder, str)
     with progress("asking", run.count(read, plan) * len(embedding), unit="questions") as advance:
         outcomes = [run.evaluate(read, plan, name, advance) for name in embedding]
     found = comparing.compare(read, plan, wanted, outcomes)
@@ -218,7 +219,7 @@ def tune(
     _check_new(out, force)
     for module in ("optuna", "tomlkit"):
         require(module, "salience tune", "eval")
-    chosen, name = Metric.named(metric), embedder or call.options.embedder
+    chosen, name = Metric.named(metric), embedder or call.options.embedder or settings.load().embedder
     start = profile or call.options.profile or "salience"
     contender, count = run.contender(start), checks.whole("trials", trials, 1, 100_000)
     read = run.sources(paths)
@@ -311,12 +312,13 @@ def _everyday(
     cache: bool,
 ) -> Answer:
     """Measure the everyday worlds of the package."""
+    from salience import settings
     from salience.evaluate import everyday, run, stores
     from salience.evaluate.datasets.everyday import HALVES, worlds
     from salience.text import counted
 
     profiles = run.contenders(_listed("profiles", rankings or call.options.profile or "salience", str))
-    names = _listed("embedders", embedders or call.options.embedder, str)
+    names = _listed("embedders", embedders or call.options.embedder or settings.load().embedder, str)
     held = [world for one in ([half] if half else HALVES) for world in worlds(one)]
     folder = stores.cache_folder() if cache else None
     total = sum(len(world.questions) for world in held) * len(names)

@@ -89,8 +89,13 @@ def options(
         ),
     ] = None,
     embedder: Annotated[
-        str, typer.Option(metavar="NAME", help="Embedding model: minilm, static, fastembed or openai.")
-    ] = "minilm",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Embedding model: minilm, static, multilingual, fastembed or openai. Default: SALIENCE_EMBEDDER, else "
+            "minilm.",
+        ),
+    ] = None,
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="Ranking profile: a name or the path of a TOML file.")
     ] = None,

@@ -147,8 +147,9 @@ def _entry(
     if store != settings.default_target() and not is_secret:
         is_file = "://" not in store and store != MEMORY
         command += ["--store", str(Path(store).expanduser().absolute()) if is_file else store]
-    if options.embedder != EMBEDDER and not is_url(store):
-        command += ["--embedder", options.embedder]
+    embedder = options.embedder or settings.load().embedder
+    if embedder != EMBEDDER and not is_url(store):
+        command += ["--embedder", embedder]
     if options.profile is not None:
         command += ["--profile", options.profile]
     command += ["mcp", "serve", *(part for name, value in where.items() for part in (FLAGS[name], value))]

@@ -29,7 +29,7 @@ class Globals:
     """The options before the command, None if not given; `tools` is an option of the group `mcp`."""
 
     store: str | None
-    embedder: str
+    embedder: str | None
     profile: str | None
     tools: str | None = None
 

@@ -80,7 +80,7 @@ SALIENCE: Final = "salience"
 def connect(
     target: str | Path | None = None,
     *,
-    embedder: str | Embedder = EMBEDDER,
+    embedder: str | Embedder | None = None,
     profile: ProfileLike | None = None,
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,
@@ -96,7 +96,8 @@ def connect(
     Args:
         target: path of a file (or `sqlite:///path`), `postgresql://user:password@host:port/database`, `:memory:`, or
             `https://host`. None takes `SALIENCE_URL`, then `memory.db` in the platform's data directory.
-        embedder: `minilm`, `static`, `fastembed`, `openai`, or an object with `name`, `dimension` and `embed`.
+        embedder: `minilm`, `static`, `multilingual`, `fastembed`, `openai`, or an object with `name`, `dimension` and
+            `embed`. None takes `SALIENCE_EMBEDDER`, then `minilm`.
         profile: ranks recalls that name no profile: a name, the path of a TOML file, or a `Profile`. None takes
             `salience`, or the server's profile.
         api_key: of the server; None takes `SALIENCE_API_KEY`. A local store takes none.
@@ -128,7 +129,7 @@ def connect(
 def aconnect(
     target: str | Path | None = None,
     *,
-    embedder: str | Embedder = EMBEDDER,
+    embedder: str | Embedder | None = None,
     profile: ProfileLike | None = None,
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,
@@ -194,7 +195,7 @@ def _server(
 def local(
     target: str | Path | None = None,
     *,
-    embedder: str | Embedder = EMBEDDER,
+    embedder: str | Embedder | None = None,
     profile: ProfileLike = SALIENCE,
     clock: Callable[[], datetime] | None = None,
 ) -> Engine:
@@ -202,7 +203,7 @@ def local(
     return engine(configuration.load(), target, embedder=embedder, profile=profile, clock=clock)
 
 
-def moving(target: str | Path | None = None, *, embedder: str | Embedder = EMBEDDER) -> Engine:
+def moving(target: str | Path | None = None, *, embedder: str | Embedder | None = None) -> Engine:
     """Return an engine on a store that may be pinned to another model than the embedder's.
 
     Use it to `reembed`, or to back up a store whatever its model. Until `reembed` is done, its recalls answer by words,
@@ -215,7 +216,7 @@ def engine(
     settings: Settings,
     target: str | Path | None = None,
     *,
-    embedder: str | Embedder = EMBEDDER,
+    embedder: str | Embedder | None = None,
     profile: ProfileLike = SALIENCE,
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,

@@ -122,7 +122,7 @@ class Demo:
     stats: Stats
 
 
-def demo(folder: Path, embedder: str = "minilm", every: bool = False) -> Demo:
+def demo(folder: Path, embedder: str | None = None, every: bool = False) -> Demo:
     """Ask every question, or one screen of them, in a new store in `folder`.
 
     The clock is fixed and recalls are dry runs, so the answers are the same every day.

@@ -16,6 +16,7 @@ from salience.models.cache import Cached
 from salience.models.facts import LLMFactReader
 from salience.models.fastembed import DEFAULT_RERANKER, FastEmbed, FastEmbedReranker
 from salience.models.minilm import MiniLM
+from salience.models.multilingual import Multilingual
 from salience.models.sentence_transformers import DEFAULT_CROSS_ENCODER, DEFAULT_NLI, CrossEncoderReranker, NLIJudge
 from salience.models.static import Static
 from salience.models.tasks import LLMJudge, LLMSummariser
@@ -52,6 +53,7 @@ def _openai_embedder(settings: Settings) -> Embedder:
 EMBEDDERS: Final[Choices[Embedder]] = {
     "minilm": lambda settings: MiniLM(settings.minilm_weights, settings.embedder_threads),
     "static": lambda _: Static(),
+    "multilingual": lambda settings: Multilingual(settings.embedder_threads),
     "fastembed": lambda settings: FastEmbed(settings.fastembed_model, settings.fastembed_cache),
     "openai": _openai_embedder,
 }
@@ -80,12 +82,13 @@ FACT_READERS: Final[Choices[FactReader | None]] = {
 def embedder(chosen: object, settings: Settings) -> Embedder:
     """Return the chosen embedder behind a cache of `settings.embedder_cache` query vectors.
 
-    `chosen` is a name from `EMBEDDERS`, or an object with `name`, `dimension` and `embed(texts)`.
+    `chosen` is a name from `EMBEDDERS`, an object with `name`, `dimension` and `embed(texts)`, or None for the setting.
 
     Raises:
         InputError: an unknown name, or an object that does not follow the protocol.
         MissingExtraError: the embedder's library is not installed.
     """
+    chosen = settings.embedder if chosen is None else chosen
     made: Embedder = _made("embedder", chosen, EMBEDDERS, settings)
     if not isinstance(chosen, str):
         checks.whole("embedder.dimension", made.dimension, 1, MAX_DIMENSION)

@@ -51,12 +51,12 @@ class ServerConfig:
 
     Attributes:
         settings: from the environment and the command line; `url` names the store.
-        embedder: its name.
+        embedder: its name; None takes `settings.embedder`.
         profile: of recalls by default: the name of a built-in, or the path of a TOML file.
     """
 
     settings: Settings
-    embedder: str = "minilm"
+    embedder: str | None = None
     profile: str = "salience"
 
     def check(self) -> None:
