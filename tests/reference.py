@@ -244,7 +244,8 @@ def _revise(making: Making, change: Revise) -> Receipt:
     terms = current.terms if change.terms is None else change.terms
     distinctions = current.distinctions if change.distinctions is None else change.distinctions
     state.versions[place] = (*state.versions.get(place, ()), replace(current, activations=Frozen()))
-    state.rows[place] = Stored(memory, vector, terms, current.activations, distinctions, tokens)
+    event = current.event if change.distinctions is None else change.event
+    state.rows[place] = Stored(memory, vector, terms, current.activations, distinctions, tokens, event)
     return revised(memory)
 
 
@@ -315,6 +316,7 @@ def _derive(making: Making, change: Derive) -> None:
         terms=stored.terms if change.terms is None else change.terms,
         distinctions=stored.distinctions if change.distinctions is None else change.distinctions,
         tokens=kept,
+        event=stored.event if change.distinctions is None else change.event,
     )
     if anew.memory.version == state.rows[place].memory.version:
         state.rows[place] = anew
@@ -662,7 +664,13 @@ _OF_BATCH: Final[Mapping[str, Callable[[Candidates], list[bool] | list[int] | li
     "successor": _successors,
     "fact": _facts,
     "turns_since_activation": _turns,
+    "event_start": lambda known: [np.inf if one.event is None else _seconds(one.event[0]) for one in known.rows],
+    "event_end": lambda known: [-np.inf if one.event is None else _seconds(one.event[1]) for one in known.rows],
 }
+
+
+def _seconds(moment: datetime) -> float:
+    return microseconds(moment) / MICROSECONDS
 
 
 def _column(name: str, known: Candidates) -> Column:

@@ -41,6 +41,8 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "updated_at": _INSTANT,
     "accessed_at": _INSTANT,  # created_at where no recall returned the memory
     "expires_at": ColumnSpec(np.float64, -np.inf, np.inf, np.inf),  # inf: never
+    "event_start": ColumnSpec(np.float64, -np.inf, np.inf, np.inf),  # the time that the text states; inf: none
+    "event_end": ColumnSpec(np.float64, -np.inf, np.inf, -np.inf),
     "access_count": ColumnSpec(np.int64, 0, np.inf, 0),
     "tier": ColumnSpec(np.int64, 0, 2, 1),  # index into records.TIERS
     "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project

@@ -32,8 +32,24 @@ NOT_BACK = [
 """Queries that do not look back, so a weekday, month or holiday in them names no time of the past."""
 
 
-def test_a_query_that_does_not_look_back_has_no_window() -> None:
-    assert [query for query in NOT_BACK if read(query, NOW) is not None] == []
+def test_a_query_that_does_not_look_back_has_no_window_of_the_past() -> None:
+    today = NOW.replace(hour=0, minute=0)
+    cues = {query: read(query, NOW) for query in NOT_BACK}
+    assert [query for query, cue in cues.items() if cue and not (cue.start and cue.start >= today)] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "start"),
+    [
+        ("What do I have on Saturday?", "2023-12-02"),
+        ("What's on Monday?", "2023-12-04"),
+        ("What do we do at Christmas?", "2023-12-24"),
+        ("Where are we between April and June?", None),
+    ],
+)
+def test_a_question_about_nothing_but_a_time_to_come_means_the_next_one(query: str, start: str | None) -> None:
+    cue = read(query, NOW)
+    assert (cue and cue.start) == (start and datetime.fromisoformat(start).replace(tzinfo=UTC))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -12,14 +13,14 @@ from hypothesis import strategies as st
 
 from salience.batch import Batch, Lexicon, Postings
 from salience.ports import Need
-from salience.rank.signals import DAY, time
+from salience.rank.signals import DAY, FADED, STATED, period, period_bounds, time
 from salience.records import Intent, Scope, TimeCue
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DAYS = [-400, -40, -20, -10, -5, 0]
 
 
-def batch_of(days, alive=None, naming=()):
+def batch_of(days, alive=None, naming=(), events=None):
     rows = np.array(naming, np.intp)
     postings = Postings.of([(np.arange(len(days)), np.ones(len(days))), (rows, np.ones(len(rows)))])
     frequency = np.array([float(len(days)), float(len(rows))])
@@ -27,6 +28,8 @@ def batch_of(days, alive=None, naming=()):
         np.array([str(day) for day in range(len(days))], object),
         {
             "created_at": np.array([(NOW + timedelta(days=day)).timestamp() for day in days]),
+            "event_start": np.full(len(days), np.inf) if events is None else np.array([e[0] for e in events]),
+            "event_end": np.full(len(days), -np.inf) if events is None else np.array([e[1] for e in events]),
             "alive": np.ones(len(days), bool) if alive is None else np.array(alive),
         },
         lexicon=Lexicon(len(days), 2.0, frequency, postings, np.full(len(days), 2.0)),
@@ -90,6 +93,68 @@ def test_an_event_that_nobody_tells_of_bounds_nothing():
     assert fits(cue, anchor=()).tolist() == [1.0] * 6
     gone = [True, True, True, False, True, True]
     assert fits(cue, anchor=("move",), naming=(3,), alive=gone).tolist() == [1.0] * 6
+
+
+def span(start, end):
+    return at(start).timestamp(), at(end).timestamp()
+
+
+NOTHING = (np.inf, -np.inf)
+EVENTS = [span(-20, -10), span(-15, -5), span(-30, -20), NOTHING, span(-12, -11), span(-400, -10)]
+"""Stated times, of which these shares lie in the window from day -20 to -10."""
+SHARES = [1.0, 0.5, 0.0, 0.0, 1.0, 10 / 390]
+
+
+def test_a_stated_time_counts_if_it_fits_better():
+    cue = TimeCue(("then",), at(-20), at(-10))
+    created = fits(cue, [-400] * 6)
+    assert fits(cue, [-400] * 6, events=EVENTS) == pytest.approx(np.maximum(created, SHARES))
+    assert fits(cue, events=EVENTS)[2] == 1.0
+
+
+def periods(cue, days=DAYS, **more):
+    need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue))
+    return period(batch_of(days, **more), need).tolist()
+
+
+def test_a_period_is_inside_or_outside():
+    assert periods(None) == periods(TimeCue(("latest",), order="latest")) == [0.0] * 6
+    assert periods(TimeCue(("then",), at(-20), at(-10))) == [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    assert periods(TimeCue(("since",), at(-10))) == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert periods(TimeCue(("since",), at(-10)), [-10, 1]) == [1.0, 0.0]  # nothing is later than now
+
+
+def test_a_stated_time_gives_a_part_of_the_period():
+    cue = TimeCue(("then",), at(-20), at(-10))
+    assert periods(cue, [-400] * 6, events=EVENTS) == pytest.approx([STATED * share for share in SHARES])
+    assert periods(cue, events=EVENTS)[2] == 1.0
+    assert periods(replace(cue, sessions=(1, 1)), [-400] * 6, events=EVENTS) == [0.0] * 6
+
+
+def test_a_vague_period_fades():
+    found = periods(TimeCue(("recently",), at(-30), at(0), fades=True), [-400, -60, -31, -30, -15, -1])
+    assert found == sorted(found)
+    assert found[3:] == pytest.approx([0.5, 0.75, 1 - 0.5 / 30])
+    assert found[2] < FADED
+
+
+@given(
+    days=st.lists(st.floats(-400, 10), min_size=1, max_size=8),
+    stated=st.tuples(st.floats(-400, 400), st.floats(0.01, 400)),
+    window=st.tuples(st.floats(-400, 100), st.floats(0.01, 400)),
+    fades=st.booleans(),
+    is_open=st.booleans(),
+)
+def test_the_bounds_of_a_period_are_never_below_it(days, stated, window, fades, is_open):
+    end = None if is_open and not fades else at(window[0] + window[1])
+    cue = TimeCue(("then",), at(window[0]), end, fades=fades)
+    need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue))
+    batch = batch_of(days, events=[span(stated[0], stated[0] + stated[1])] * len(days))
+    bound = np.zeros(len(days))
+    for one in period_bounds(need, 0.7):
+        overlaps = (batch[one.first] < one.end) & (batch[one.last] >= one.start)
+        bound += np.where(overlaps, one.inside, one.outside)
+    assert (0.7 * period(batch, need) <= bound + 1e-9).all()
 
 
 def test_no_memories_have_no_times():

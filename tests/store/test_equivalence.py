@@ -51,6 +51,7 @@ HANDLES = st.sampled_from([None] * 9 + [0, 1, 2, 3])
 NUMBERS = st.integers(0, 11)
 MOMENTS = st.sampled_from([NOW + timedelta(hours=hours) for hours in range(-2, 3)])
 PAST = st.none() | MOMENTS
+EVENTS = st.none() | MOMENTS.map(lambda start: (start, start + timedelta(hours=1)))
 TENANTS = st.sampled_from(["default", "default", "other"])
 USERS, PROJECTS, AGENTS = (st.sampled_from([None, f"{name}1", f"{name}2"]) for name in "upa")
 SESSIONS = st.sampled_from([None, "s1", "s2"])
@@ -136,14 +137,15 @@ NEEDS = st.builds(
     ),
 )
 ADDS = st.builds(
-    lambda number, vector, terms, turns, held, changed_at, fields, home: Add(
-        stored(number, vector, terms, turns, held, changed_at=changed_at, **fields, **home)
+    lambda number, vector, terms, turns, held, event, changed_at, fields, home: Add(
+        stored(number, vector, terms, turns, held, event=event, changed_at=changed_at, **fields, **home)
     ),
     NUMBERS,
     VECTORS,
     TERMS,
     st.dictionaries(st.sampled_from(["default\x1f\x1fs1", "e\x1fu1\x1fs2"]), st.integers(1, 9), max_size=1),
     DISTINCTIONS,
+    EVENTS,
     MOMENTS,
     FIELDS,
     HOMES,
@@ -170,8 +172,8 @@ REVISIONS = st.tuples(
     st.none() | DISTINCTIONS,
 )
 DERIVATIONS = st.builds(
-    lambda tenant, number, version, word, vector, terms, held: Derive(
-        tenant, id_of(number), version, content_hash(f"{word} {number}"), vector, terms, held
+    lambda tenant, number, version, word, vector, terms, held, event: Derive(
+        tenant, id_of(number), version, content_hash(f"{word} {number}"), vector, terms, held, event=event
     ),
     TENANTS,
     NUMBERS,
@@ -180,6 +182,7 @@ DERIVATIONS = st.builds(
     VECTORS,
     st.none() | TERMS,
     st.none() | DISTINCTIONS,
+    EVENTS,
 )
 ERASURES = st.builds(Erase, TENANTS, st.lists(NUMBERS.map(id_of), max_size=2).map(tuple), st.none() | CALLERS)
 PRUNINGS = st.builds(

@@ -13,7 +13,8 @@ from sqlalchemy import create_engine
 
 import salience
 from salience.errors import PinnedError
-from salience.extract.distinctions import distinctions
+from salience.extract.distinctions import distinctions, distinguish
+from salience.extract.when import event
 from salience.ports import Answered, Derive, Erase, Lease, Revise, Touch
 from salience.records import Filter, Scope
 from salience.store import rows, schema
@@ -70,6 +71,7 @@ LATER = {
     "0001": ("distinctions",),
     "0002": ("changed_by", "reason", "follows", "sources", "reflection"),
     "0007": ("tokens",),
+    "0008": ("event_start", "event_end"),
 }
 """Columns that came after a revision."""
 
@@ -136,7 +138,7 @@ def second(tmp_path):
 def opened():
     stores = []
 
-    def opened(path, distinguish=distinctions, **more):
+    def opened(path, distinguish=distinguish, **more):
         pins = {"embedder": "e", "dimension": DIMENSION, "language": "none", **more}
         stores.append(SQLiteStore.open(path, **pins, busy_timeout=0.05, distinguish=distinguish))
         return stores[-1]
@@ -185,7 +187,7 @@ def test_more_memories_than_a_page_are_all_read(opened, old):
         values = [list(row.values()) for row in rows_of]
         connection.executemany(f"INSERT INTO memories ({names}) VALUES ({marks})", values)  # noqa: S608
         connection.commit()
-    store = opened(old, distinguish=lambda content, speaker: (f"text:{content}",))
+    store = opened(old, distinguish=lambda content, *_: ((f"text:{content}",), None))
     for tenant in ("t0", "t1", "t2"):
         found = store.scan(replace(EVERYTHING, tenant=tenant), limit=5000)
         assert len(found) >= 833
@@ -201,7 +203,7 @@ def test_a_process_of_before_the_upgrade_can_write_on(opened, old):
 
 
 def test_a_failed_reading_leaves_the_older_file_as_it_was(opened, old):
-    def fail(content, speaker):
+    def fail(content, speaker, created_at):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -227,6 +229,28 @@ def test_the_new_column_goes_when_a_file_is_taken_back(old, opened, table):
     assert "distinctions" not in columns(old, table)
     with closing(sqlite3.connect(old)) as connection:
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] > 0  # noqa: S608
+
+
+def test_an_older_file_gets_the_times_that_its_texts_state(opened, tmp_path):
+    path = tmp_path / "eighth.db"
+    migrate(path, command.upgrade, "0008")
+    texts = {1: "I met Ann yesterday", 2: "Tea is good"}
+    for number, content in texts.items():
+        insert(path, "memories", as_written_by("0008", stored(number, content=content, version=2)))
+    older = as_written_by("0008", stored(1, content="I met Ann last week"))
+    del older["seq"], older["short_id"]
+    insert(path, "versions", {**older, "valid_to": 0})
+    for name, value in {"embedder": "e", "dimension": DIMENSION, "language": "none", "sequence": 1}.items():
+        insert(path, "meta", {"name": name, "value": str(value)})
+    store = opened(path)
+    held = store.scan(EVERYTHING, versions=True)
+    assert [item.event for item in held] == [event(item.memory.content, item.memory.created_at) for item in held]
+    assert [item.event is None for item in held] == [False, False, True]
+    columns = store.gather(need()).columns
+    assert columns["event_end"].tolist() == [held[1].event[1].timestamp(), float("-inf")]
+    store.close()
+    migrate(path, command.downgrade, "0008")
+    assert [item.event for item in opened(path).scan(EVERYTHING, versions=True)] == [item.event for item in held]
 
 
 def test_a_file_of_0002_keeps_everything_and_knows_no_more(opened, second):
@@ -344,6 +368,6 @@ def test_a_file_of_0005_keeps_what_recalls_have_touched(opened, second):
 
 
 def test_a_keyring_alone_brings_an_older_file_up(second):
-    with closing(SQLiteKeyring.open(str(second), busy_timeout=5, distinguish=distinctions)) as keyring:
+    with closing(SQLiteKeyring.open(str(second), busy_timeout=5, distinguish=distinguish)) as keyring:
         assert keyring.is_empty()
     assert "requests" in tables(second)

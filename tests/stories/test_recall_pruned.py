@@ -116,6 +116,8 @@ def question(random: np.random.Generator) -> Case:
                 f"What was the first thing {who} {random.choice(DEEDS)}?",
                 f"the {things} in January",
                 f"Which {things} did {who} and I {random.choice(DEEDS)} last month?",
+                "What happened last month?",
+                "what have we decided lately?",
                 "weather on the moon",
                 "the",
             ]

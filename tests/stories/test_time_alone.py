@@ -115,3 +115,41 @@ def test_the_window_counts_from_the_instant_of_the_question(planted):
     ):
         (best, *_) = memory.recall("what happened yesterday?", now=now, dry_run=True)
         assert (best.memory.content, best.weak) == (content, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "best"),
+    [
+        ("what did I do on Sunday?", "Yesterday I had dinner with Bob"),
+        ("what happened on 3 May?", "On 3 May we meet the architect"),
+        ("what's on Friday?", "Next Friday we fly to Rome"),
+        ("what do I have next Friday?", "Next Friday we fly to Rome"),
+    ],
+)
+def test_a_time_that_the_text_states_counts_too(planted, asked, best):
+    made = {
+        "Yesterday I had dinner with Bob": datetime(2026, 4, 13, 9, tzinfo=UTC),  # a Monday
+        "Tea is good": datetime(2026, 4, 13, 10, tzinfo=UTC),
+        "On 3 May we meet the architect": datetime(2026, 4, 14, 9, tzinfo=UTC),
+        "Next Friday we fly to Rome": datetime(2026, 4, 14, 10, tzinfo=UTC),
+        "Coffee is better": datetime(2026, 3, 1, tzinfo=UTC),
+    }
+    memory = planted(dict.fromkeys(made, 0.0))
+    for text, moment in made.items():
+        memory.remember(text, created_at=moment)
+    now = datetime(2026, 5, 5, tzinfo=UTC) if "May" in asked else datetime(2026, 4, 14, 12, tzinfo=UTC)
+    found = memory.recall(asked, now=now, dry_run=True)
+    assert found[0].memory.content == best
+    assert not found[0].weak
+    assert found.exact
+
+
+def test_a_stated_time_follows_the_text(planted):
+    memory = planted({"We meet on 3 May": 0.0, "We meet on 4 May": 0.0})
+    made = memory.remember("We meet on 3 May", created_at=datetime(2026, 4, 14, tzinfo=UTC)).memory
+    memory.update(made.id, content="We meet on 4 May")
+    (hit,) = memory.recall("what happens on 4 May?", now=datetime(2026, 4, 20, tzinfo=UTC), dry_run=True)
+    assert hit.score_detail.period == 0.5
+    assert hit.score_detail.recompute() == pytest.approx(hit.score)
+    then = memory.recall("what happens on 3 May?", now=datetime(2026, 4, 20, tzinfo=UTC), dry_run=True, min_score=0)
+    assert [hit.score_detail.period for hit in then] == [0.0]

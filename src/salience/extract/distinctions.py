@@ -10,6 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from itertools import chain
 from math import inf
@@ -18,6 +19,7 @@ from typing import Final
 from salience import text
 from salience.extract.entities import Found, marks, names, read
 from salience.extract.phrases import Phrasebook
+from salience.extract.when import event
 from salience.extract.wordlists import MONTHS, WEEKDAYS, load
 from salience.text import Kept, is_plain_word
 
@@ -50,6 +52,13 @@ def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
         piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
         found += [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in claims if phrase in _CLAIMS]
     return (f"text:{wording}", *by_speaker, *numerals(content), *(value for _, value in sorted(found)))
+
+
+def distinguish(
+    content: str, speaker: str | None, created_at: datetime
+) -> tuple[tuple[str, ...], tuple[datetime, datetime] | None]:
+    """Return the distinctions of a text, and the time that it states (None without one)."""
+    return distinctions(content, speaker), event(content, created_at)
 
 
 _ONES: Final = (

@@ -163,9 +163,11 @@ def _faults(services: Services, stored: Sequence[Stored], dimension: int, deep: 
         if item.terms != right.terms:
             repaired = replace(change, terms=right.terms)
             faults.append(_Fault("terms", memory, "its terms are not those of its text.", repaired))
+        repaired = replace(change, distinctions=right.distinctions, event=right.event)
         if item.distinctions != right.distinctions:
-            repaired = replace(change, distinctions=right.distinctions)
             faults.append(_Fault("distinctions", memory, "its distinctions are not those of its text.", repaired))
+        elif item.event != right.event:
+            faults.append(_Fault("event", memory, "its event time is not that of its text.", repaired))
         problem = _vector_problem(item.vector, dimension, vector)
         if problem is not None:
             faults.append(_Fault("vectors", memory, problem, change))

@@ -232,7 +232,14 @@ class _Run:
             by = self.caller.who_at(old.scope)
             new = old.changed("reflect", now, by=by, reason=reason, forgotten_at=None, **fields)
             stored = derive(self.services, new)
-            change = Revise(new, text.vector, stored.terms, sets_importance=True, distinctions=stored.distinctions)
+            change = Revise(
+                new,
+                text.vector,
+                stored.terms,
+                sets_importance=True,
+                distinctions=stored.distinctions,
+                event=stored.event,
+            )
         is_hidden = old is not None and old.status != "live"
         naming = [
             memory

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from salience.batch import Tokens, Vectors32
 from salience.records import Memory, Scope
 
-Distinguish = Callable[[str, str | None], tuple[str, ...]]
-"""From a text and its speaker to `Stored.distinctions`."""
+Interval = tuple[datetime, datetime]
+"""The time from the first instant to before the second, in UTC."""
+Distinguish = Callable[[str, str | None, datetime], tuple[tuple[str, ...], Interval | None]]
+"""From a text, its speaker and its `created_at` to `Stored.distinctions` and `Stored.event`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +27,8 @@ class Stored:
         distinctions: details that tell the text from similar ones, each `kind:value` with a kind of `batch.KINDS`;
             empty: unknown.
         tokens: token vectors of the model of `vector`; None if they are unknown. Not stored without `vector`.
+        event: the time that the text states of what it tells: for "I met Ann yesterday" the day before `created_at`;
+            None without one.
     """
 
     memory: Memory
@@ -33,6 +37,7 @@ class Stored:
     activations: Mapping[str, int]
     distinctions: tuple[str, ...] = ()
     tokens: Tokens | None = None
+    event: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +67,7 @@ class Revise:
     Attributes:
         memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
         vector, terms, distinctions: None if the content is unchanged.
+        event: taken with `distinctions`.
         sets_importance: whether to take `memory.importance`.
         unembeds: whether the content is new and has no vector yet; the old vector and tokens are dropped.
         tokens: token vectors of the model of `vector`. They replace the old ones whenever `vector` is given.
@@ -74,6 +80,7 @@ class Revise:
     distinctions: tuple[str, ...] | None = None
     unembeds: bool = False
     tokens: Tokens | None = None
+    event: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +145,7 @@ class Derive:
         vector, terms, distinctions: None changes nothing.
         tokens: token vectors. They replace the old ones whenever `vector` is given. Without `vector`, they belong to
             the stored vector of this handle's model, and are skipped if there is none; None then changes nothing.
+        event: taken with `distinctions`.
     """
 
     tenant: str
@@ -148,6 +156,7 @@ class Derive:
     terms: tuple[str, ...] | None = None
     distinctions: tuple[str, ...] | None = None
     tokens: Tokens | None = None
+    event: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
 FADED: Final = 0.1
 """Greatest `period` before a window that fades."""
+STATED: Final = 0.5
+"""Greatest `period` of a memory whose text, but not its creation, is about the window."""
 CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 """Columns from which `recency` can count an age."""
 
@@ -174,12 +176,13 @@ def entity(batch: Batch, need: Need) -> Floats:
 
 
 def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats:
-    """Return how well the memory's `created_at` fits the time that the query names, [floor, 1]; 1 if it names none.
+    """Return how well the memory's time fits the time that the query names, [floor, 1]; 1 if it names none.
 
-    The fit is 1 inside the window of the query. Outside it falls towards `floor` as exp(-distance / (length of the
-    window + slack)); an open window has length 0. A window bounded by an event ("before the move") ends at the memory
-    that names the event best. An order ("the latest") falls linearly from the wanted end of the living memories to the
-    other end.
+    The time of a memory is its `created_at`, or the time that its text states if that fits better: the fit is at least
+    the share of that time that lies in the window. For `created_at`, it is 1 inside the window of the query. Outside it
+    falls towards `floor` as exp(-distance / (length of the window + slack)); an open window has length 0. A window
+    bounded by an event ("before the move") ends at the memory that names the event best. An order ("the latest") falls
+    linearly from the wanted end of the living memories to the other end.
     """
     fit = np.ones(len(batch))
     cue = need.intent.time
@@ -194,12 +197,17 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
         length = end - start if np.isfinite(start) and np.isfinite(end) else 0.0
         distance = np.maximum(np.maximum(start - moments, moments - end), 0.0)
         fit = np.exp(-distance / max(length + slack_days * DAY, 1.0))
+        if cue.sessions is None:
+            fit = np.maximum(fit, _stated(batch, start, end))
         fit = fit * _order(batch, cue) if cue.order else fit
     return floor + (1.0 - floor) * fit
 
 
 def period(batch: Batch, need: Need) -> Floats:
-    """Return 1 if `created_at` lies in the window that the query names, else 0; 0 if it names no window.
+    """Return how well the memory's time fits the window that the query names, [0, 1]; 0 if it names no window.
+
+    It is 1 if `created_at` lies in the window. A text that states a time ("yesterday I had dinner") gives `STATED`
+    times the share of that time that lies in the window, if that is more.
 
     A window that fades, such as that of "recently", gives 1 at its end and falls to 0.5 at its start. Memories before
     it have at most 0.1, falling with their distance as exp(-distance / length), so that the latest come first.
@@ -209,10 +217,23 @@ def period(batch: Batch, need: Need) -> Floats:
         return np.zeros(len(batch))
     moments, (start, end) = batch["created_at"], _window(cue, need)
     inside = (moments >= start) & (moments < end)
-    if not cue.fades:
-        return inside.astype(np.float64)
-    age = (end - moments) / (end - start)
-    return np.where(inside, 1.0 - 0.5 * age, np.where(moments < start, FADED * np.exp(1.0 - age), 0.0))
+    fit = inside.astype(np.float64)
+    if cue.fades:
+        age = (end - moments) / (end - start)
+        fit = np.where(
+            inside, 1.0 - 0.5 * age, np.where(moments < start, FADED * np.exp(np.minimum(1.0 - age, 0.0)), 0.0)
+        )
+    return fit if cue.sessions is not None else np.maximum(fit, STATED * _stated(batch, start, end))
+
+
+def _stated(batch: Batch, start: float, end: float) -> Floats:
+    """Return the share of the time that each text states that lies in a window, [0, 1]; 0 without such a time."""
+    begin, until = batch["event_start"], batch["event_end"]
+    known = np.flatnonzero(begin < until)
+    share = np.zeros(len(batch))
+    overlap = np.minimum(until[known], end) - np.maximum(begin[known], start)
+    share[known] = np.maximum(overlap, 0.0) / (until[known] - begin[known])
+    return share
 
 
 def period_bounds(need: Need, weight: float) -> list[WindowBound]:
@@ -220,7 +241,11 @@ def period_bounds(need: Need, weight: float) -> list[WindowBound]:
     cue = need.intent.time
     if cue is None or not weight or (cue.start is None and cue.end is None):
         return []
-    return [WindowBound("created_at", "created_at", *_window(cue, need), weight, weight * FADED if cue.fades else 0.0)]
+    window = _window(cue, need)
+    bounds = [WindowBound("created_at", "created_at", *window, weight, weight * FADED if cue.fades else 0.0)]
+    if cue.sessions is None:
+        bounds.append(WindowBound("event_start", "event_end", *window, weight * STATED, 0.0))
+    return bounds
 
 
 def _window(cue: TimeCue, need: Need) -> tuple[float, float]:
@@ -395,10 +420,10 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         time,
         0,
         1,
-        ("created_at", "terms"),  # terms to find the event that a query names
+        ("created_at", "event_start", "event_end", "terms"),  # terms to find the event that a query names
         parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
     ),
-    "period": Signal(period, 0, 1, ("created_at",)),
+    "period": Signal(period, 0, 1, ("created_at", "event_start", "event_end")),
     "importance": Signal(importance, 0, 1, ("importance",), parameters={"floor": Parameter(0.0, 1.0, 0.0)}, rises=True),
     "importance_multiplier": Signal(importance_multiplier, 0, 2, ("importance",)),
     "weight": Signal(weight, 0.1, 1, ("weight",)),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from salience.batch import Vectors32
 from salience.errors import InputError, wrong_type
-from salience.extract.distinctions import distinctions
+from salience.extract.distinctions import distinguish
 from salience.extract.facts import TEAM, slug
 from salience.extract.subjects import index_terms
 from salience.lines import as_draft, message_text, moment
@@ -190,6 +190,7 @@ def project_fact_key(key: str | None, home: Scope) -> str | None:
 def derive(
     services: Services, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
 ) -> Stored:
-    """Return a memory with the terms and distinctions of its text."""
+    """Return a memory with the terms and distinctions of its text, and the time that it states."""
     terms = index_terms(services.tokeniser, memory)
-    return Stored(memory, vector, terms, activations or {}, distinctions(memory.content, memory.speaker))
+    found, event = distinguish(memory.content, memory.speaker, memory.created_at)
+    return Stored(memory, vector, terms, activations or {}, found, event=event)

@@ -198,6 +198,7 @@ def update(
             "importance" in given,
             derived.distinctions,
             unembeds=has_new_text and vectors is None,
+            event=derived.event,
         )
         stale_reflections = stale(services, [old], now, by=scope.who) if has_new_text else []
         replaced = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
@@ -321,6 +322,7 @@ def restore(
             distinctions=derived.distinctions,
             unembeds=has_new_text and vector is None,
             tokens=then.tokens,
+            event=derived.event,
         )
         stale_reflections: list[Revise] = []
         if old.memory.forgotten_at is not None or has_new_text:

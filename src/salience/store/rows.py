@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import datetime
 from functools import lru_cache
 from operator import index
 from typing import Any, Final
@@ -15,7 +16,7 @@ from sqlalchemy import RowMapping
 
 from salience.batch import Tokens, Vectors32, packed, unpacked
 from salience.errors import DamagedError
-from salience.ports import Stored
+from salience.ports import Interval, Stored
 from salience.records import TIERS, Memory, Scope
 from salience.records.checks import Frozen, frozen
 from salience.store.schema import memories
@@ -32,7 +33,7 @@ _PLAIN: Final = tuple(
 )
 RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """Columns that make up a `Memory`."""
-STORED: Final = (*RECORD, "terms", "distinctions", "vector", "tokens")
+STORED: Final = (*RECORD, "terms", "distinctions", "event_start", "event_end", "vector", "tokens")
 """Columns that make up a `Stored`, but for its activations."""
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys((*_COORDINATES, *_PLAIN), "text"),
@@ -82,9 +83,16 @@ def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
     return of_memory(stored.memory) | {
         "terms": " ".join(stored.terms),
         "distinctions": "\n".join(stored.distinctions),
+        **of_event(stored.event),
         "vector": vector,
         "tokens": None if vector is None else of_tokens(stored.tokens),
     }
+
+
+def of_event(event: Interval | None) -> dict[str, int | None]:
+    """Return the columns of the time that a text states."""
+    start, end = (None, None) if event is None else map(microseconds, event)
+    return {"event_start": start, "event_end": end}
 
 
 def of_vector(vector: Vectors32 | None) -> bytes | None:
@@ -119,7 +127,7 @@ def to_memory(row: Row) -> Memory:
                 if not str.isascii(value):
                     value.encode()  # fails for bytes that were not UTF-8
             elif kind == "instant":
-                value = EPOCH + index(value) * MICROSECOND  # fails outside the years 1 to 9999
+                value = _instant(value)  # fails outside the years 1 to 9999
             elif kind == "list":
                 value = () if value == "[]" else tuple(_parsed(value, list))
             elif kind == "object":
@@ -162,8 +170,16 @@ def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
         tokens = None if row["tokens"] is None else unpacked(row["tokens"])
     except UNREADABLE:
         raise damaged(row, column) from None
+    try:
+        event = None if row["event_start"] is None else (_instant(row["event_start"]), _instant(row["event_end"]))
+    except UNREADABLE:
+        raise damaged(row, "event_start") from None
     distinctions = tuple(row["distinctions"].split("\n")) if row["distinctions"] else ()
-    return Stored(memory, vector, to_terms(row["terms"]), Frozen(activations), distinctions, tokens)
+    return Stored(memory, vector, to_terms(row["terms"]), Frozen(activations), distinctions, tokens, event)
+
+
+def _instant(value: Any) -> datetime:
+    return EPOCH + index(value) * MICROSECOND
 
 
 def damaged(row: Row, column: str) -> DamagedError:

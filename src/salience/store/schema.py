@@ -87,7 +87,7 @@ def VECTOR() -> LargeBinary:  # noqa: N802 - likewise
     return LargeBinary().with_variant(PostgresVector(), "postgresql")
 
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -126,6 +126,7 @@ def _of_a_version() -> list[Column[object]]:
         *(Column(name, BigInteger, nullable=False) for name in ("created_at", "updated_at", "tier_since")),
         *(Column(name, BigInteger, nullable=False) for name in ("changed_at", "access_count")),
         *(Column(name, BigInteger) for name in ("accessed_at", "expires_at", "forgotten_at", "turn")),
+        *(Column(name, BigInteger) for name in ("event_start", "event_end")),  # the time that the text states
         Column("vector", VECTOR()),
     ]
 
@@ -181,6 +182,13 @@ Index("ix_memories_tenant_created_at", memories.c.tenant, memories.c.created_at,
 for _name in ("speaker", "supersedes"):
     _given = text(f"{_name} IS NOT NULL")
     Index(f"ix_memories_tenant_{_name}", memories.c.tenant, memories.c[_name], postgresql_where=_given, info=SERVER)
+Index(
+    "ix_memories_tenant_event_start",
+    memories.c.tenant,
+    memories.c.event_start,
+    postgresql_where=text("event_start IS NOT NULL"),
+    info=SERVER,
+)
 Index("ix_memories_tenant_number", memories.c.tenant, memories.c.number, info=SERVER)
 Index(
     "ix_memories_unspoken",

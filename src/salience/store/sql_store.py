@@ -40,6 +40,7 @@ from salience.ports import (
     Count,
     Derive,
     Erase,
+    Interval,
     Lease,
     Model,
     Prune,
@@ -155,8 +156,12 @@ class Transaction:
         terms: Sequence[str] | None = None,
         distinctions: Sequence[str] | None = None,
         tokens: Tokens | None = None,
+        event: Interval | None = None,
     ) -> dict[str, Any]:
-        """Return the columns of derived data, without those that are None; a vector alone clears `tokens`."""
+        """Return the columns of derived data, without those that are None.
+
+        A vector alone clears `tokens`; `event` goes with `distinctions`.
+        """
         values: dict[str, Any] = {}
         if vector is not None:
             values["vector"] = rows.of_vector(own_vector(vector, self.handle.model.dimension))
@@ -165,7 +170,7 @@ class Transaction:
         if terms is not None:
             values["terms"] = " ".join(terms)
         if distinctions is not None:
-            values["distinctions"] = "\n".join(distinctions)
+            values |= {"distinctions": "\n".join(distinctions), **rows.of_event(event)}
         return values
 
 
@@ -321,7 +326,7 @@ def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise])
         if change.unembeds:
             values |= {"vector": None, "tokens": None}
         tokens = None if change.vector is None else change.tokens
-        values |= transaction.derived(change.vector, change.terms, change.distinctions, tokens)
+        values |= transaction.derived(change.vector, change.terms, change.distinctions, tokens, change.event)
         row = select(*(memories.c[name] for name in _VERSIONED), literal(values["changed_at"], BigInteger)).where(*of)
         connection.execute(insert(versions).from_select([*_VERSIONED, "valid_to"], row))
         del values["tenant"], values["id"]
@@ -368,7 +373,7 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
         _set_aside(transaction, meta.pin(SET_ASIDE), vectors)
     for change in changes:
         vector, tokens = (change.vector, change.tokens) if is_pinned_model else (None, None)
-        values = transaction.derived(vector, change.terms, change.distinctions, tokens)
+        values = transaction.derived(vector, change.terms, change.distinctions, tokens, change.event)
         if not values:
             continue
         key = (change.tenant, change.id, change.version)

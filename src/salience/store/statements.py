@@ -44,7 +44,8 @@ CHUNK: Final = 5000
 INDEXED: Final = (
     "id", "version", "seq", "environment", "project", "user_id", "agent_id", "session_id", "kind", "tier", "importance",
     "weight", "created_at", "updated_at", "accessed_at", "expires_at", "forgotten_at", "access_count", "fact_key",
-    "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "vector",
+    "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "event_start",
+    "event_end", "vector",
 )  # fmt: skip
 """Columns of the in-memory index."""
 _STORED: Final = [memories.c[name] for name in STORED]

@@ -231,8 +231,8 @@ class HistoryContract:
         store.apply([Revise(second, unit(0, 1), ("b",), distinctions=("text:b",)), Revise(third)])
         scope = Scope(session_id="s")
         expected = [
-            comparable(first), (second, unit(0, 1).tobytes(), ("b",), {}, ("text:b",), None),
-            (third, unit(0, 1).tobytes(), ("b",), {scope.session_key: 1}, ("text:b",), None),
+            comparable(first), (second, unit(0, 1).tobytes(), ("b",), {}, ("text:b",), None, None),
+            (third, unit(0, 1).tobytes(), ("b",), {scope.session_key: 1}, ("text:b",), None, None),
         ]  # fmt: skip
         for name in (id_of(1), first.memory.short_id):
             assert [comparable(item) for item in store.history(EVERYTHING, name)] == expected

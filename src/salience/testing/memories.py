@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import COLUMNS, KINDS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
-from salience.ports import Add, Need, Store, Stored
+from salience.ports import Add, Interval, Need, Store, Stored
 from salience.records import ANY, Memory, Receipt, Scope
 from salience.records.checks import frozen
 from salience.text import content_hash
@@ -77,13 +77,14 @@ def stored(
     activations: dict[str, int] | None = None,
     distinctions: Sequence[str] = (),
     tokens: Tokens | None = None,
+    event: Interval | None = None,
     **values: Any,
 ) -> Stored:
     """Return a memory with a vector of its own and the words of its content as terms, unless these are given."""
     made = memory(number, **values)
     own = random_unit(number) if vector is _DERIVED else vector
     words = tuple(made.content.split() if terms is None else terms)
-    return Stored(made, own, words, activations or {}, tuple(distinctions), tokens)
+    return Stored(made, own, words, activations or {}, tuple(distinctions), tokens, event)
 
 
 def add(store: Store, *items: Stored) -> list[Receipt]:
@@ -119,7 +120,7 @@ def comparable(item: Stored) -> tuple[Any, ...]:
     """Return a memory with what is derived from it."""
     vector = None if item.vector is None else item.vector.tobytes()
     tokens = None if item.tokens is None else item.tokens.tolist()
-    return item.memory, vector, item.terms, dict(item.activations), item.distinctions, tokens
+    return item.memory, vector, item.terms, dict(item.activations), item.distinctions, tokens, item.event
 
 
 def shown(batch: Batch) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from salience.batch import COLUMNS, KINDS, Batch, Lexicon, cosines
-from salience.ports import Add, Erase, Near, Revise, SessionSpan, Store, Stored
+from salience.ports import Add, Derive, Erase, Near, Revise, SessionSpan, Store, Stored
 from salience.records import ANY, Filter, Scope
 from salience.testing.memories import (
     DIMENSION,
@@ -555,6 +555,27 @@ class ReadContract:
         assert store.sessions(Scope(tenant="other")) == []
         store.apply([Erase("default", (id_of(2),))])
         assert store.sessions(Scope())[:2] == [spans[1], SessionSpan("b", NOW + 3 * HOUR, NOW + 3 * HOUR)]
+
+    def test_a_stated_time_is_kept_and_changes_with_the_distinctions(self, store: Store) -> None:
+        first, other = (NOW, NOW + HOUR), (NOW - HOUR, NOW)
+        add(store, stored(1, event=first), stored(2), stored(3, event=other))
+
+        def held() -> list[tuple[float, float]]:
+            batch = store.gather(need())
+            return list(zip(batch["event_start"].tolist(), batch["event_end"].tolist(), strict=True))
+
+        none, (start, end) = (math.inf, -math.inf), (moment.timestamp() for moment in first)
+        assert held() == [(start, end), none, tuple(moment.timestamp() for moment in other)]
+        assert [item.event for item in store.scan(EVERYTHING)] == [first, None, other]
+        store.apply([Revise(memory(1).changed("update", NOW))])
+        assert held()[0] == (start, end)
+        second = only(store, 1).memory
+        store.apply([Revise(second.changed("update", NOW), distinctions=("text:new",)), Erase("default", (id_of(3),))])
+        assert held() == [none, none]
+        derived = Derive("default", id_of(2), 1, memory(2).content_hash, distinctions=("text:2",), event=first)
+        store.apply([derived])
+        assert held() == [none, (start, end)]
+        assert [item.event for item in store.history(EVERYTHING, id_of(1))] == [first, first, None]
 
     def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
         """A memory without a speaker is about the speakers among its entities."""

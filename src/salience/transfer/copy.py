@@ -129,6 +129,7 @@ def _missing(versions: Sequence[Stored], there: Sequence[Stored]) -> list[Change
             terms=after.terms,
             sets_importance=True,
             distinctions=after.distinctions,
+            event=after.event,
             unembeds=after.vector is None and before.memory.content_hash != after.memory.content_hash,
             tokens=after.tokens,
         )

@@ -30,7 +30,7 @@ from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
 from salience.recall import search as recall_search
-from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
+from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
@@ -111,6 +111,11 @@ def filled(shape: Shape, random: np.random.Generator) -> Store:
     return Store(index, Activations(9, recalled))
 
 
+def stated(random: np.random.Generator) -> tuple[datetime, datetime]:
+    start = NOW + timedelta(hours=int(random.integers(-400, 400)))
+    return start, start + timedelta(hours=int(pick(random, 1, 24, 1000)))
+
+
 def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndarray) -> Any:
     vector = centres[random.integers(len(centres))] + shape.spread * random.normal(size=DIMENSION)
     some, plain = (lambda chance: random.random() < chance), random.random() < shape.plain
@@ -120,6 +125,7 @@ def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndar
         None if some(shape.pending) else (vector / np.linalg.norm(vector)).astype(np.float32),
         terms=tuple(pick(random, *TERMS) for _ in range(random.integers(0, 6))),
         distinctions=(f"text:{number}", f"number:{random.integers(3)}") if some(0.5) else (f"text:{number % 3}",),
+        event=stated(random) if some(0.3) else None,
         session_id=f"s{random.integers(shape.sessions)}" if shape.sessions and some(0.9) else None,
         user_id=pick(random, None, "u1", "u2") if some(shape.scoped) else None,
         project=pick(random, None, "p1", "p2") if some(shape.scoped) else None,
@@ -187,6 +193,7 @@ def asked_for(random: np.random.Generator, profile: Profile) -> Need:
     start = NOW - timedelta(days=float(random.integers(0, 300)))
     window = {"start": start, "end": pick(random, None, start + timedelta(days=20))} if some(0.5) else {}
     cue = TimeCue(("then",), **window, order=pick(random, None, "earliest", "latest")) if some(0.4) else None
+    cue = replace(cue, fades=some(0.3) and len(window) == 2) if cue else None
     home = {"user_id": pick(random, ANY, ANY, "u1", None), "project": pick(random, ANY, ANY, "p1"), "agent_id": ANY}
     return Need(
         scope=Scope(session_id=pick(random, None, "s1"), **home),
@@ -205,7 +212,7 @@ def asked_for(random: np.random.Generator, profile: Profile) -> Need:
         limit=pick(random, 1, 2, 5, 30),
         depth=pick(random, None, None, 12),
         min_score=pick(random, None, None, 0.0, 0.3, 0.8),
-        intent=Intent(time=cue) if cue else Intent(),
+        intent=Intent(PERIOD if some(0.5) else "default", time=cue) if cue else Intent(),
         calibration=pick(random, *CALIBRATIONS),
         calibrated=profile.threshold_scale == "calibrated",
     )

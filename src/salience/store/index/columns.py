@@ -56,6 +56,8 @@ _COLUMNS: Final[Mapping[str, Any]] = {
     "entities_from": np.int64,
     "distinctions": np.int32,
     "distinctions_from": np.int64,
+    "event_start": np.int64,  # of a text without a time: `NEVER`, and the end before it
+    "event_end": np.int64,
 }
 LARGEST: Final = 127
 """Largest number of a quantised vector."""
@@ -458,6 +460,8 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
         **_counters(rows),
         **{name: _array(rows[name], _COLUMNS[name]) for name in ("version", "weight", "created_at", "updated_at")},
         "expires_at": _array(_filled(rows["expires_at"], NEVER), np.int64),
+        "event_start": _array(_filled(rows["event_start"], NEVER), np.int64),
+        "event_end": _array(_filled(rows["event_end"], -NEVER), np.int64),
         "tier": [_TIERS[tier] for tier in rows["tier"]],
         "fact": codes.facts.of([None if key is None else (user, key) for user, key in facts]),
         "supersedes": codes.superseded.of(rows["supersedes"]),

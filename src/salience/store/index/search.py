@@ -413,9 +413,9 @@ class Search:
                 values = table["project"][slots] == 0
             elif name in ("created_at", "updated_at", "accessed_at"):
                 values = table[name][slots] / MICROSECONDS
-            elif name == "expires_at":
+            elif name in ("expires_at", "event_start", "event_end"):
                 instants = table[name][slots]
-                values = np.where(instants == NEVER, np.inf, instants / MICROSECONDS)
+                values = np.where(np.abs(instants) == NEVER, np.inf * np.sign(instants), instants / MICROSECONDS)
             elif name in ("fact", "speaker"):
                 values = np.where(table[name][slots] == 0, -1, table[name][slots])
             elif name == "speaker_named":

@@ -180,6 +180,9 @@ class Search:
         if (cue := need.intent.time) is not None and need.intent.name == PERIOD:
             window = need.filter.within(cue.start, cue.end)
             queries += [statements.latest(self.scope, window, reach)] if window else []
+            if cue.sessions is None:
+                start, end = (None if edge is None else microseconds(edge) for edge in (cue.start, cue.end))
+                queries.append(statements.stating(self.scope, need.filter, start, end, reach))
         rows = statements.holders(self.scope, need.filter, self.keys, reach, queries)
         found: Sequence[Any] = self.reader.execute(rows).all() if rows is not None else []
         frequency = {key: count for key, count, id_ in found if id_ is None}

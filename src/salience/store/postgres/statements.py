@@ -77,6 +77,20 @@ def latest(scope: Scope, filter: Filter, count: int) -> Select[Any]:
     return passing(scope, filter).order_by(memories.c.created_at.desc()).limit(count)
 
 
+def stating(scope: Scope, filter: Filter, start: int | None, end: int | None, count: int) -> Select[Any]:
+    """Return the ids of live visible memories that pass a filter and state a time in a window, latest first.
+
+    `start` and `end` are in microseconds; None is open.
+    """
+    begin, until = memories.c.event_start, memories.c.event_end
+    ids = passing(scope, filter).where(begin.is_not(None))
+    if end is not None:
+        ids = ids.where(begin < end)
+    if start is not None:
+        ids = ids.where(until > start)
+    return ids.order_by(begin.desc()).limit(count)
+
+
 def counted(ids: Select[Any], most: int) -> Select[Any]:
     """Return the number of rows of a query, up to `most`."""
     return select(func.count()).select_from(ids.limit(most).subquery())

@@ -1,6 +1,7 @@
 """What tells a memory's text from others, beside the memory; read from the texts that are there."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +14,8 @@ down_revision = "0001"
 
 PAGE = 1000
 KEYS = {"memories": ("tenant", "id"), "versions": ("tenant", "id", "version")}
-Derive = Callable[[str, str | None], tuple[str, ...]]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Derive = Callable[[str, str | None, datetime], tuple[tuple[str, ...], object]]
 
 
 def upgrade() -> None:
@@ -34,7 +36,8 @@ def fill(connection: sa.Connection, table: sa.TableClause, keys: tuple[str, ...]
     rows: list[Any] = list(connection.execute(page))
     while rows:
         values = [
-            {f"at_{name}": getattr(row, name) for name in keys} | {"found": "\n".join(derive(row.content, row.speaker))}
+            {f"at_{name}": getattr(row, name) for name in keys}
+            | {"found": "\n".join(derive(row.content, row.speaker, EPOCH)[0])}
             for row in rows
         ]
         connection.execute(change, values)
