@@ -160,7 +160,8 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
     depth = max(limit, services.rerank_top) if services.reranker is not None and limit else None
     parts = profile.parts
     tokeniser = services.tokeniser
-    terms = tuple(dict.fromkeys(tokeniser.terms(text))) if "terms" in parts else ()
+    language = tokeniser.language_of(text)
+    terms = tuple(dict.fromkeys(tokeniser.terms(text, language))) if "terms" in parts else ()
     names = phrases(text) if "entities" in parts else ()
     first_person_text = text
     known: tuple[str, ...] = ()
@@ -173,7 +174,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         speakers = (*known, *speaker_names.roles(text))
         if known:
             names = tuple(name for name in names if name not in known)
-        if named and profile.first_person and tokeniser.language == speaker_names.LANGUAGE:
+        if named and profile.first_person and language == speaker_names.LANGUAGE:
             first_person_text = speaker_names.first_person(text, named)
     intent = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
     cue = when.read(text, now) if profile.reads_time else None
@@ -183,7 +184,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         intent = replace(intent, time=cue)
         if PERIOD in profile.intents and when.asks_only_time(text, cue, known):
             intent = replace(intent, name=PERIOD, words=cue.words)
-            preferred = tokeniser.terms(when.preferences(text, cue))
+            preferred = tokeniser.terms(when.preferences(text, cue), language)
             terms = tuple(term for term in terms if term in preferred)
     need = Need(
         scope=query.scope,
@@ -195,7 +196,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         windows="windows" in parts,
         names=names,
         speakers=speakers,
-        anchor=tuple(term for term in tokeniser.terms(cue.anchor) if term in terms) if cue else (),
+        anchor=tuple(term for term in tokeniser.terms(cue.anchor, language) if term in terms) if cue else (),
         entities="entities" in parts,
         vectors="vectors" in parts,
         distinctions="distinctions" in parts,

@@ -89,7 +89,11 @@ class Settings(BaseSettings):
 
     url: str = Field(default_factory=default_target, description="Store to open when no target is given")
     tenant: str = Field("default", min_length=1, max_length=256, description="Tenant of local stores")
-    language: str = Field("english", description="Language for stop words and stemming; `none` for mixed languages")
+    language: str | None = Field(
+        None,
+        description="Language of the texts: a name, `auto` (detected for each text) or `none` (words are not stemmed). "
+        "Default: the language that the store was written for, or `auto` for a new one",
+    )
     content_limit: int = Field(65_536, ge=1, description="Maximum size of a memory's content, in UTF-8 bytes")
     busy_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds to wait for another writer or for a server")
     arena: Literal["memory", "mapped"] = Field(

@@ -1,4 +1,4 @@
-"""Text functions: normal form, words and index terms, content hash, display. Pure."""
+"""Text functions: normal form, words and index terms, language, content hash, display. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Final, TypeVar
 
 import Stemmer
@@ -19,7 +19,27 @@ from salience.errors import unknown
 LANGUAGES: Final = tuple(sorted(Stemmer.algorithms()))
 """Languages with a Snowball stemmer."""
 NO_LANGUAGE: Final = "none"
-"""Setting for texts of many languages: no stop words, no stemming."""
+"""Setting for no stop words and no stemming."""
+AUTO: Final = "auto"
+"""Setting for texts of several languages: the language of each text is detected."""
+ENGLISH: Final = "english"
+DETECTED: Final = (
+    ENGLISH,
+    "spanish",
+    "french",
+    "german",
+    "portuguese",
+    "italian",
+    "dutch",
+    "swedish",
+    "danish",
+    "norwegian",
+    "finnish",
+    "hungarian",
+    "romanian",
+    "turkish",
+)
+"""Languages in Latin letters that `detect` knows; where two fit equally, the first one is detected."""
 
 ENGLISH_STOPWORDS: Final = frozenset(
     """
@@ -44,6 +64,52 @@ _HIDDEN_SIGNS: Final = frozenset(
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_MORE_WORDS: Final = {
+    "english": "also bye every get go got just may new now one per please say see take thanks two use will yes "
+    "alt care car cat chose col come comment dice die dig dir dog door due end exact face fare fine font force hat hay "
+    "hit ill man men met min mine non oh plus point pro sale sent sit solo son total van via want war",
+    "spanish": "cuándo quién quiénes dónde cuál cuáles cómo cuánto cuánta cuántos cuántas mi mis",
+    "french": "où quoi quel quelle quels quelles comment combien pourquoi mon ma mes",
+    "german": "wer wo wann wie was wohin woher wobei wem wen wessen warum wieso welche welcher welches für mein meine",
+    "portuguese": "quando onde quem qual quais como quanto meu minha",
+    "italian": "quando dove chi che quale quali come perché quanto mio mia",
+    "dutch": "wie wat waar wanneer welke welk hoe hoeveel mijn",
+    "arabic": "أين متى من ما ماذا كيف هل كم أي إلى حين لماذا",
+}
+"""Further evidence for a language. Other languages: question words, which are stop words too. English: frequent words,
+and words that are stop words elsewhere."""
+_LETTERS: Final = {
+    "spanish": "ñ¿¡áíóú",
+    "french": "çœèêùàîô",
+    "german": "ßäöü",
+    "portuguese": "çãõê",
+    "italian": "èùà",
+    "swedish": "åäö",
+    "danish": "åøæ",
+    "norwegian": "åøæ",
+    "finnish": "äö",
+    "hungarian": "őűü",
+    "romanian": "ățșî",
+    "turkish": "ığşü",
+}
+"""Characters that speak for a language."""
+_MARGIN: Final = 0.7
+"""Least evidence for a language beyond that for English, which is the language of a text without evidence."""
+_ELISION = re.compile(
+    r"(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|dell|nell|all|un|sull|dall)'(?=[haeiouyàâéèêëîïôùûœ])"
+)
+_ARABIC_MARKS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
+"""Tashkeel and tatweel."""
+_UNDECOMPOSED = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "œ": "oe", "æ": "ae", "ı": "i"})
+_HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_SCRIPTS = re.compile(
+    rf"(?P<han>[{_HAN}]+)|(?P<pairs>[\u3041-\u309f]+|[\u30a0-\u30ff]+|[\uac00-\ud7a3]+)"
+    rf"|(?P<arabic>[\u0600-\u06ff]+)|(?P<russian>[\u0400-\u052f]+)|(?P<greek>[\u0370-\u03ff\u1f00-\u1fff]+)"
+    rf"|(?P<latin>[^{_HAN}\u3041-\u30ff\uac00-\ud7a3\u0370-\u052f\u0600-\u06ff\u1f00-\u1fff]+)"
+)
+_HAN_STOPWORDS: Final = frozenset(
+    "的了是在我有和就不都也很到要去你会着没这那他她它们吗呢吧啊哪什么个为与或被把从对谁怎"
+)
 
 Made = TypeVar("Made")
 
@@ -114,23 +180,131 @@ def _pieces(word: str) -> Iterator[str]:
 class Tokeniser:
     """Splits texts into index terms: stemmed words without stop words.
 
+    With `auto`, each text is of the language that `detect` returns, and terms have no diacritics. A text that is not
+    English also has the terms of its words in English, so that names match in texts of all languages. Words in other
+    scripts are of the script's own language whatever the text's: Arabic, Russian, Greek; Han gives characters and
+    overlapping pairs, kana and Hangul give pairs.
+
     Args:
-        language: a name from `LANGUAGES`, or `none` for neither stop words nor stemming.
+        language: a name from `LANGUAGES`, `auto`, or `none` for neither stop words nor stemming.
 
     Raises:
         InputError: an unknown language.
     """
 
-    def __init__(self, language: str = "english") -> None:
-        if language not in (*LANGUAGES, NO_LANGUAGE):
-            raise unknown("language", language, (*LANGUAGES, NO_LANGUAGE))
+    def __init__(self, language: str = ENGLISH) -> None:
+        if language not in (*LANGUAGES, AUTO, NO_LANGUAGE):
+            raise unknown("language", language, (AUTO, *LANGUAGES, NO_LANGUAGE))
         self.language = language
         self._stopwords = stopwords(language)
-        self._stem = lru_cache(maxsize=65536)(_stemmer(language))
+        self._stem = lru_cache(maxsize=65536)(_stemmer(NO_LANGUAGE if language == AUTO else language))
+        self._by_language = {name: Kept(partial(_terms_of, name)) for name in DETECTED}
 
-    def terms(self, text: str) -> tuple[str, ...]:
-        """Return the terms of `text` in order, with repetitions."""
-        return tuple([self._stem(word) for word in words(text) if word not in self._stopwords])
+    def language_of(self, text: str) -> str:
+        """Return the language of `text`: that of the tokeniser, or with `auto` the detected one."""
+        return detect(text) if self.language == AUTO else self.language
+
+    def terms(self, text: str, language: str | None = None) -> tuple[str, ...]:
+        """Return the terms of `text` in order, with repetitions; `language` is that of the text, if known.
+
+        With `auto` a word may have several terms; the last one says most: its stem, or a pair of Han characters.
+        """
+        if self.language != AUTO:
+            return tuple([self._stem(word) for word in words(text) if word not in self._stopwords])
+        plain = folded(text)
+        if not plain.isascii():
+            plain = _ARABIC_MARKS.sub("", plain)
+        found = _WORD.findall(plain)
+        terms = self._by_language[language or _voted(plain, found)]
+        return tuple([term for word in found for term in terms[word]])
+
+
+def detect(text: str) -> str:
+    """Return the language of the words of `text` in Latin letters, one of `DETECTED`; English without evidence.
+
+    Each stop word of a language, and each of its letters that English lacks, is evidence for it; less so if it is
+    evidence for other languages too.
+    """
+    plain = folded(text)
+    return _voted(plain, _WORD.findall(plain))
+
+
+def _voted(plain: str, found: Sequence[str]) -> str:
+    """Return the language of a text in normal form with these words."""
+    votes = _votes()
+    scores = dict.fromkeys(DETECTED, 0.0)
+    for piece in found if plain.isascii() else (*found, *[sign for sign in plain if sign > "\x7f"]):
+        for language, weight in votes.get(piece, ()):
+            scores[language] += weight
+    if "'" in plain:
+        scores["french"] += sum(1 for word in found if _ELISION.match(word))
+    best = max(DETECTED, key=scores.__getitem__)
+    return best if scores[best] >= scores[ENGLISH] + _MARGIN else ENGLISH
+
+
+@cache
+def _votes() -> Mapping[str, Sequence[tuple[str, float]]]:
+    """Return stop word or letter -> languages with the weight of this evidence, 1 / sqrt(number of languages)."""
+    languages: dict[str, list[str]] = {}
+    for language in DETECTED:
+        listed = stopwords(language).union(_MORE_WORDS.get(language, "").split())
+        for piece in {folded(word) for word in listed}.union(_LETTERS.get(language, "")):
+            languages.setdefault(piece, []).append(language)
+    return {
+        piece: [(language, len(each) ** -0.5) for language in each]
+        for piece, each in languages.items()
+        if len(piece) > 1 or not piece.isascii()
+    }
+
+
+def _terms_of(language: str, word: str) -> tuple[str, ...]:
+    """Return the terms of a word in a text of a language of `DETECTED`."""
+    terms: list[str] = []
+    for run in _SCRIPTS.finditer(word):
+        script, part = run.lastgroup or "", run[0].strip("'")
+        if script == "han":
+            terms += [sign for sign in part if sign not in _HAN_STOPWORDS]
+        if script in ("han", "pairs"):
+            pairs = [part[i : i + 2] for i in range(len(part) - 1)]
+            terms += [pair for pair in pairs if not _HAN_STOPWORDS.issuperset(pair)]
+        elif script != "latin":
+            terms += _stemmed(script, part)
+        elif part and language == ENGLISH:
+            terms += _stemmed(ENGLISH, part)
+        elif part:
+            if language in ("french", "italian"):
+                part = _ELISION.sub("", part, 1)
+            if own := _stemmed(language, part):
+                terms += dict.fromkeys((_stem_of(ENGLISH)(without_marks(part)), *own))
+    return tuple(terms)
+
+
+def _stemmed(language: str, word: str) -> tuple[str, ...]:
+    """Return the stem of a word without diacritics; nothing for a stop word."""
+    if word in _stopwords_of(language):
+        return ()
+    bare = without_marks(word) if language in (ENGLISH, "arabic") else word  # other stemmers read the marks
+    return (without_marks(_stem_of(language)(bare)),)
+
+
+@cache
+def _stopwords_of(language: str) -> frozenset[str]:
+    """Return the stop words of a language in normal form."""
+    listed = {*stopwords(language), *(_MORE_WORDS.get(language, "").split() if language != ENGLISH else ())}
+    return frozenset(_ARABIC_MARKS.sub("", folded(word)) for word in listed)
+
+
+@cache
+def _stem_of(language: str) -> Callable[[str], str]:
+    return _stemmer(language)
+
+
+def without_marks(text: str) -> str:
+    """Return `text` without diacritics: `Müller` and `Muller`, and the forms of alef, are equal."""
+    if text.isascii():
+        return text
+    kept = "".join(sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
+    return unicodedata.normalize("NFC", kept).translate(_UNDECOMPOSED)
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
@@ -152,10 +326,10 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 def stopwords(language: str) -> frozenset[str]:
     """Return the stop words of a language: `ENGLISH_STOPWORDS`, or those of the `stop-words` package, if any."""
-    if language == "english":
+    if language == ENGLISH:
         return ENGLISH_STOPWORDS
     try:
-        return frozenset(get_stop_words(language)) if language != NO_LANGUAGE else frozenset()
+        return frozenset(get_stop_words(language)) if language not in (AUTO, NO_LANGUAGE) else frozenset()
     except StopWordError:
         return frozenset()
 

@@ -304,6 +304,29 @@ def test_a_store_of_another_language_is_refused(opened, path):
         )
 
 
+def test_without_a_language_a_store_keeps_its_own(opened, path, tmp_path):
+    assert opened(tmp_path / "new.db", language=None).language == "auto"
+    add(opened(), stored(1))
+    assert opened(language=None).language == "english"
+    with pytest.raises(PinnedError, match="SALIENCE_LANGUAGE=english"):
+        opened(language="auto")
+
+
+def test_a_store_without_a_pinned_language_is_english(opened, path):
+    add(opened(), stored(1))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM meta WHERE name = 'language'")
+    assert opened(language=None).language == "english"
+    assert opened(language="german").language == "german"
+
+
+def test_the_first_write_pins_the_language(opened):
+    first, second = opened(language="auto"), opened(language="german")
+    add(first, stored(1))
+    add(second, stored(2))
+    assert opened(language=None).language == "auto"
+
+
 @pytest.mark.parametrize("pins", [{"embedder": "other"}, {"dimension": 3}])
 def test_the_first_write_pins_the_store_for_those_who_opened_it_before(opened, pins):
     """What they bring of another model is refused; words are served, whatever they had read of the empty file."""

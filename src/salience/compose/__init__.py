@@ -247,12 +247,12 @@ def engine(
             settings.reflect_tightness, settings.reflect_share, settings.reflect_least, settings.reflect_greatest
         ),
         "extractor": extractor(settings.entities),
-        "tokeniser": Tokeniser(settings.language),
         "calibration": calibration_of(embedding, calibration.load(settings.calibrations)),
     }
     opened = store(where, embedding, settings, moving, create)
     services = Services(
         store=opened,
+        tokeniser=Tokeniser(opened.language),
         access_log=AccessLog(opened),
         embedder=embedding,
         clock=checked(clock) if clock else lambda: datetime.now(UTC),

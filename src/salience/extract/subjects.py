@@ -12,7 +12,7 @@ from typing import Final
 
 from salience.extract.wordlists import MONTHS, load
 from salience.records import Memory
-from salience.text import NO_LANGUAGE, Tokeniser, words
+from salience.text import AUTO, ENGLISH, NO_LANGUAGE, Tokeniser, words
 
 _LISTS: Final = load("subjects")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
@@ -24,7 +24,8 @@ def index_terms(tokeniser: Tokeniser, memory: Memory) -> tuple[str, ...]:
     """Return the terms of a memory's text, speaker, tags and date, in order, with repetitions."""
     created = memory.created_at
     date = f"{created.day} {MONTHS[created.month - 1]} {created.year}"
-    return tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags, date)))
+    terms = tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags)))
+    return terms + tokeniser.terms(date)  # in English, whatever the language of the text
 
 
 class Subjects:
@@ -35,8 +36,8 @@ class Subjects:
     """
 
     def __init__(self, tokeniser: Tokeniser) -> None:
-        self._terms = tokeniser.terms
-        english = tokeniser.language in ("english", NO_LANGUAGE)
+        self._tokeniser = tokeniser
+        english = tokeniser.language in (AUTO, ENGLISH, NO_LANGUAGE)
         self._small_talk = frozenset(tokeniser.terms(" ".join(_LISTS["small_talk"]))) if english else frozenset[str]()
         self._listener = frozenset(_LISTS["listener"]) if english else frozenset[str]()
 
@@ -47,11 +48,12 @@ class Subjects:
         listener's own turns say more.
         """
         found: dict[str, str] = {}
+        language = self._tokeniser.language_of(content)
         for sentence in map(words, stated(content)):
             if is_turn and not self._listener.isdisjoint(sentence):
                 continue
             for word in sentence:
-                for term in self._terms(word):
+                for term in self._tokeniser.terms(word, language)[-1:]:
                     if term not in self._small_talk and any(map(str.isalpha, term)):
                         found.setdefault(term, word)
         return found

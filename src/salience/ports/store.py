@@ -41,7 +41,13 @@ class Count:
 
 
 class Store(Protocol):
-    """Storage of memories. `testing/store_contract.py` holds the contract."""
+    """Storage of memories. `testing/store_contract.py` holds the contract.
+
+    Attributes:
+        language: of the terms, for `Tokeniser`.
+    """
+
+    language: str
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.

@@ -135,7 +135,7 @@ def pins(connection: Connection) -> Iterator[Found]:
         problem = "the store is pinned to no model. Give every memory a vector of the one you use: salience reembed"
         yield Finding("pins", None, problem), None
     if not values.get("language"):
-        problem = "the store is pinned to no language; the next write pins it to the one of SALIENCE_LANGUAGE."
+        problem = "the store is pinned to no language; the next write pins it to SALIENCE_LANGUAGE, else to english."
         yield Finding("pins", None, problem), None
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, text
 from salience.batch import Vectors32, cosines, unit_vectors
 from salience.errors import MovedError, PinnedError, StoreError
 from salience.ports import SAME_MODEL, Add, Change, Model
+from salience.text import AUTO, ENGLISH
 
 PINNED: Final = ("embedder", "dimension", "fingerprint")
 """Names in `meta` of the model of the vectors in the rows."""
@@ -63,13 +64,18 @@ class Handle:
         """Return whether the store is pinned to this handle's model, by name and dimension, or not pinned."""
         return pin is None or (pin.name, pin.dimension) == (self.model.name, self.model.dimension)
 
-    def check_opening(self, meta: Meta, language: str, place: str, *, moving: bool) -> None:
-        """Raise `PinnedError` if the store is pinned to another language or, unless `moving` is set, another model.
+    def check_opening(self, meta: Meta, language: str | None, place: str, *, moving: bool) -> str:
+        """Return the language of the store: the pinned one, else `language`, else `auto`.
 
         `place` is the noun for where the store is: file or database.
+
+        Raises:
+            PinnedError: the store is pinned to another language or, unless `moving` is set, another model.
         """
-        known = meta.values.get("language", language)
-        if known != language:
+        known = meta.values.get("language")
+        if known is None and meta.pin() is not None:  # earlier versions wrote English unless set
+            known = language or ENGLISH
+        if None not in (known, language) and known != language:
             raise PinnedError(
                 f"store: {self._where} was written for the language {known!r}, not for {language!r}. "
                 f"Set SALIENCE_LANGUAGE={known}, or name a new {place}."
@@ -79,6 +85,7 @@ class Handle:
                 f"store: {self._where} was written with {pin}, not with {self.pin_without_fingerprint()}. Open it with "
                 f"that embedder, or embed all anew: {self._reembed('NAME')}"
             )
+        return known or language or AUTO
 
     def check_vectors(self, pin: Pin | None) -> None:
         """Check that vectors of this handle's model belong to the store; may call the model for its fingerprint.

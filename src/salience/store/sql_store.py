@@ -572,8 +572,13 @@ def grouped(changes: Sequence[Change]) -> Iterator[tuple[type, str, list[Change]
 
 
 class SQLStore(ABC):
-    """The reads of a `Store` that both databases share."""
+    """The reads of a `Store` that both databases share.
 
+    Attributes:
+        language: of the terms.
+    """
+
+    language: str
     _handle: Handle
 
     @abstractmethod

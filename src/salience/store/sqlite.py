@@ -70,13 +70,10 @@ class SQLiteStore(SQLStore):
     run outside the locks.
     """
 
-    def __init__(
-        self, path: str, model: Model, language: str, writer: Connection, reader: Connection, busy_timeout: float
-    ) -> None:
+    def __init__(self, path: str, model: Model, writer: Connection, reader: Connection, busy_timeout: float) -> None:
         self._path = path
         self._identity = sqlite_file.identity(path)
         self._handle = Handle(model, path)
-        self._language = language
         self._busy_timeout = busy_timeout
         self._writer = writer
         self._reader = reader
@@ -93,7 +90,7 @@ class SQLiteStore(SQLStore):
         *,
         embedder: str,
         dimension: int,
-        language: str,
+        language: str | None,
         busy_timeout: float,
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
@@ -105,7 +102,7 @@ class SQLiteStore(SQLStore):
             path: the file, or `MEMORY`.
             embedder: name of the embedder that the vectors come from; pinned by the first write.
             dimension: length of a vector; pinned.
-            language: language of the terms; pinned.
+            language: language of the terms; pinned. None: the pinned one, or `auto` for a new file.
             busy_timeout: seconds to wait for another process's write.
             distinguish: returns the distinctions of memories of a file of revision 0001; None: they get none, and
                 none of them counts as a near-duplicate.
@@ -127,12 +124,12 @@ class SQLiteStore(SQLStore):
         with sqlite_file.mapped(path):
             writer = sqlite_file.writing(engine.connect())
             reader = writer if path == MEMORY else engine.connect()
-            store = cls(path, model, language, writer, reader, busy_timeout)
+            store = cls(path, model, writer, reader, busy_timeout)
             try:
                 sqlite_file.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
                     meta = Meta.read(reader)
-                store._handle.check_opening(meta, language, "file", moving=moving)
+                store.language = store._handle.check_opening(meta, language, "file", moving=moving)
                 if meta.values.get(ERASE_PENDING):
                     store._wipe()
             except BaseException:
@@ -165,7 +162,11 @@ class SQLiteStore(SQLStore):
             if carries_vectors(changes):
                 self._handle.check_vectors(meta.pin())
             sequence = meta.sequence + 1
-            values = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
+            values = {
+                "language": meta.values.get("language", self.language),
+                **pinning(meta.pin(), own, changes),
+                "sequence": str(sequence),
+            }
             values |= {ERASE_PENDING: "due"} if erases else {}
             write_meta(writer, {name: value for name, value in values.items() if meta.values.get(name) != value})
             before = sql_store.counts(writer) if counted else (0, 0)

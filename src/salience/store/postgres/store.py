@@ -203,7 +203,7 @@ class PostgresStore(SQLStore):
 
     _runner: Runner
     _handle: Handle
-    _language: str
+    language: str
     _busy_timeout: float
     _exact_rows: int
     _indexes: ScopeIndexes
@@ -221,7 +221,7 @@ class PostgresStore(SQLStore):
         *,
         embedder: str,
         dimension: int,
-        language: str,
+        language: str | None,
         busy_timeout: float = 30.0,
         statement_timeout: float = 60.0,
         pool_size: int = 10,
@@ -239,7 +239,7 @@ class PostgresStore(SQLStore):
             dsn: `postgresql://user:password@host:port/database`.
             embedder: name of the embedder; pinned by the first write.
             dimension: length of a vector; pinned.
-            language: language of the terms; pinned.
+            language: language of the terms; pinned. None: the pinned one, or `auto` for a new database.
             busy_timeout: seconds to wait for a lock, a connection of the pool, or an unreachable server.
             statement_timeout: maximum seconds of a statement.
             pool_size: maximum connections of this store.
@@ -269,7 +269,7 @@ class PostgresStore(SQLStore):
         indexes, is_iterative = ScopeIndexes(exact_rows, cached_rows), found.pgvector >= admin.ITERATIVE_SCAN
         try:
             meta = runner.read(None, Meta.read)
-            handle.check_opening(meta, language, "database", moving=moving)
+            language = handle.check_opening(meta, language, "database", moving=moving)
         except BaseException:
             runner.close()
             raise
@@ -336,7 +336,7 @@ class PostgresStore(SQLStore):
             if brings:
                 self._handle.check_vectors(meta.pin())
             own = self._handle.pin() if brings or derives_vectors(changes) else self._handle.pin_without_fingerprint()
-            pins = {"language": self._language, **pinning(meta.pin(), own, changes)}
+            pins = {"language": meta.values.get("language", self.language), **pinning(meta.pin(), own, changes)}
             new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
             if new and not is_exclusive:
                 raise _NeedsExclusiveLock
