@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.dialects import sqlite
 
 from salience.errors import StoreError
 from salience.ports import Add, Stored
@@ -72,6 +76,15 @@ def test_scopes_of_one_shape_share_a_statement_without_values() -> None:
     assert "' OR 1" not in str(many[0])
     assert many[1] == {"tenant": "default", "environment": "default", "project": "q' OR 1", "ids": ["x' OR 1"]}
     assert live_of(Scope(), [])[0] is not few[0]
+
+
+@pytest.mark.parametrize(("column", "index"), [("id", "tenant=? AND id=?"), ("short_id", "tenant=? AND short_id=?")])
+def test_sqlite_looks_ids_up_in_an_index(store: SQLiteStore, column: str, index: str) -> None:
+    query, values = live_of(Scope(user_id="u"), ["a", "b"], column)
+    statement = str(query.compile(dialect=sqlite.dialect(paramstyle="named")))
+    with closing(sqlite3.connect(store._path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", {**values, "ids": json.dumps(values["ids"])})
+        assert index in str(plan.fetchall())
 
 
 @pytest.mark.parametrize("other", ["", '"', "\\", "\0", "\ud800", "x' OR 1", f'{id_of(2)}"', f"{id_of(2)}\0"])

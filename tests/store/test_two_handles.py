@@ -21,6 +21,7 @@ from salience.testing.memories import (
     need,
     numbers,
     only,
+    random_tokens,
     stored,
     unit,
 )
@@ -72,6 +73,28 @@ def two(opened):
         assert numbers(store.gather(need(vector=unit(1), terms=("old",)))) == [1, 2, 3]
         assert numbers(store.gather(need(as_of=NOW, vector=unit(1), terms=("old",)))) == [1, 2, 3]
     return first, second
+
+
+def test_token_vectors_alone_rebuild_no_index(two, kind):
+    first, second = two
+    before = second.gather(need(vector=unit(1)))["cosine"].tolist()
+    place = (
+        "salience.store.sqlite.SQLiteStore._loaded" if kind is SQLiteStore else "salience.store.postgres.store.index_of"
+    )
+    with patch(place, side_effect=AssertionError):
+        derived = [Derive("default", id_of(n), 1, memory(n).content_hash, tokens=random_tokens(n)) for n in (1, 2)]
+        first.apply(derived)
+        assert second.gather(need(vector=unit(1)))["cosine"].tolist() == before
+        first.apply([Derive("default", id_of(3), 1, memory(3).content_hash, unit(1), tokens=random_tokens(3))])
+        assert second.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0, 0.0, 1.0]
+    held = [
+        None if found is None else found.tolist()
+        for found in second.token_vectors(EVERYTHING, list(map(id_of, (1, 2, 3))))
+    ]
+    assert held == [None, random_tokens(2).tolist(), random_tokens(3).tolist()]
+    first.apply([Derive("default", id_of(2), 1, memory(2).content_hash, unit(1))])
+    with patch(place, side_effect=AssertionError), pytest.raises(AssertionError):
+        second.gather(need(vector=unit(1)))
 
 
 def frequencies(store, **values):
