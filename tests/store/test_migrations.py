@@ -34,6 +34,7 @@ from salience.testing.memories import (
     need,
     numbers,
     only,
+    random_tokens,
     stored,
     unit,
 )
@@ -365,6 +366,24 @@ def test_a_file_of_0005_keeps_what_recalls_have_touched(opened, second):
     again = opened(second)
     assert counts(again, 1, 2, 3) == [2, 3, 4, 4]
     assert again.check() == []
+
+
+def test_a_file_of_0007_gets_token_vectors_in_its_last_columns(opened, second):
+    migrate(second, command.upgrade, "0007")
+    were = {table: columns(second, table) for table in ("memories", "versions", "laid_by")}
+    store = opened(second)
+    with closing(sqlite3.connect(second)) as connection:
+        last = [connection.execute(f"PRAGMA table_info({table})").fetchall()[-1][1] for table in were]
+    assert last == ["tokens"] * 3
+    ids = [id_of(1), id_of(2)]
+    assert list(store.token_vectors(EVERYTHING, ids)) == [None, None]
+    store.apply([Derive("default", id_of(1), 2, only(store, 1).memory.content_hash, tokens=random_tokens(1))])
+    assert [found is not None for found in store.token_vectors(EVERYTHING, ids)] == [True, False]
+    assert store.check() == []
+    store.close()
+    migrate(second, command.downgrade, "0007")
+    assert {table: columns(second, table) for table in were} == were
+    assert list(opened(second).token_vectors(EVERYTHING, ids)) == [None, None]
 
 
 def test_a_keyring_alone_brings_an_older_file_up(second):
