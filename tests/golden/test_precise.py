@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from salience.rank import profiles
@@ -29,6 +31,16 @@ def test_its_scores_are_those_of_salience(planted):
     ]
     assert scores[0] == scores[1]
     assert profiles.load("precise").weak_below is None
+
+
+def test_hits_have_a_confidence(precise):
+    memory = precise({"The vault key is under the lamp": 0.95})
+    memory.remember("The vault key is under the lamp")
+    (hit,) = found = memory.recall("query: where is the vault key?", dry_run=True)
+    model = profiles.load("precise").confidence
+    total = model.intercept + 0.95 * model.weights["match"] + model.weights["rank"]
+    assert hit.confidence == pytest.approx(1 / (1 + math.exp(-total)), abs=1e-6)
+    assert (hit.weak, found.confident) == (hit.confidence < model.confident_from, not hit.weak)
 
 
 def test_nothing_is_returned_where_nothing_fits(precise):
