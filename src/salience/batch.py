@@ -14,7 +14,7 @@ from salience.errors import EmbedderError
 Floats = NDArray[np.float64]
 Vectors32 = NDArray[np.float32]
 Tokens = NDArray[np.int8]
-"""int8[t, k]: unit vectors of the tokens of a text, times 127."""
+"""int8[t, k]: unit vectors of the tokens of a text, times `TOKEN_SCALE`."""
 Rows = NDArray[np.intp]
 Codes = NDArray[np.int64]
 Column = NDArray[Any]
@@ -66,6 +66,8 @@ WINDOW_RADIUS: Final = 2
 """Memories on either side, in its session, in a memory's window of text."""
 OWN_COPIES: Final = 2
 """Copies of a memory's own text in its window."""
+TOKEN_SCALE: Final = 127
+"""Length of a token vector in `Tokens`."""
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
@@ -245,6 +247,8 @@ class Batch:
         participants: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
         moments: float64, the distinct `created_at` of the memories that `participants` counts, ascending; None unless
             needed.
+        late: float64[n], the late interaction of the rows of a shortlist (see `rank.stages.shortlist`), NaN for the
+            others; None before the shortlist, and without token vectors.
         neighbours: object[n, 2] of ids, the memories before and after each one in its session (see `Need`), "" for
             none; None unless needed.
     """
@@ -262,6 +266,7 @@ class Batch:
     participants: int | None = None
     moments: Floats | None = None
     neighbours: NDArray[np.object_] | None = None
+    late: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -285,6 +290,7 @@ class Batch:
             entities=self.entities and self.entities.take(rows),
             distinctions=self.distinctions and self.distinctions.take(rows),
             neighbours=None if self.neighbours is None else self.neighbours[rows],
+            late=None if self.late is None else self.late[rows],
         )
 
 
@@ -308,6 +314,14 @@ def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
     """
     dots: Vectors32 = np.vecdot(vectors if query.ndim == 1 else vectors[:, None], query)
     return np.clip(dots.astype(np.float64), -1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedding:
+    """A text's unit vector, float32[d], and the vectors of its tokens; None if the model gives none."""
+
+    vector: Vectors32
+    tokens: Tokens | None = None
 
 
 def packed(tokens: Tokens) -> bytes:

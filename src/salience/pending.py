@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from salience.batch import Vectors32
+from salience.batch import Embedding
 from salience.errors import EmbedderError, PinnedError, SalienceError
 from salience.ports import FINGERPRINTED, Derive, Embedder, Model, Near, Need, Services, Store, Stored
 from salience.records import Memory, Scope
@@ -69,11 +69,11 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
         for page in unembedded_pages(handle, PAGE):
             if after == FIRST:
                 check_model(services)
-            vectors, failure = _vectors(services, page, before)
-            done += _put(services, handle, page, after, vectors)
+            embedded, failure = _embeddings(services, page, before)
+            done += _put(services, handle, page, after, embedded)
             if failure is not None:
                 raise failure
-            refused += [item.memory for item in page if item.memory.content not in vectors]
+            refused += [item.memory for item in page if item.memory.content not in embedded]
             after = _key(page[-1])
     except PinnedError as error:  # vectors of this model are of no use to the store
         return Embedded(done, count_unembedded(handle), str(error))
@@ -97,9 +97,9 @@ def catch_up(services: Services) -> None:
         handle = pending_of(services)
         check_model(services)
         texts = _texts(page)
-        vectors, _ = try_embed(services, texts)
-        if vectors is not None:
-            _put(services, handle, page, FIRST, dict(zip(texts, vectors, strict=True)), services.tenant)
+        embedded, _ = try_embed(services, texts)
+        if embedded is not None:
+            _put(services, handle, page, FIRST, dict(zip(texts, embedded, strict=True)), services.tenant)
             return
     except SalienceError:
         pass
@@ -152,46 +152,51 @@ def _put(
     handle: Store,
     page: Sequence[Stored],
     after: Key,
-    vectors: Mapping[str, Vectors32],
+    embedded: Mapping[str, Embedding],
     tenant: str | None = None,
 ) -> int:
     """Store the vectors of the versions of a page that still have none, in one transaction, and return how many.
 
     A vector that another process stored meanwhile is not replaced, since each change makes all processes reload it.
     """
-    if not vectors:
+    if not embedded:
         return 0
     pending = {_key(stored) for stored in handle.unembedded(after, len(page), tenant=tenant)}
     changes = [
-        Derive(*_key(stored), stored.memory.content_hash, vectors[stored.memory.content])
+        Derive(
+            *_key(stored),
+            stored.memory.content_hash,
+            embedded[stored.memory.content].vector,
+            tokens=embedded[stored.memory.content].tokens,
+        )
         for stored in page
-        if stored.memory.content in vectors and _key(stored) in pending
+        if stored.memory.content in embedded and _key(stored) in pending
     ]
     services.store.apply(changes)
     return len(changes)
 
 
-def _vectors(
+def _embeddings(
     services: Services, page: Sequence[Stored], before: Callable[[], None]
-) -> tuple[dict[str, Vectors32], EmbedderError | None]:
-    """Return text -> unit vector for a page, and the error if the embedder stopped answering.
+) -> tuple[dict[str, Embedding], EmbedderError | None]:
+    """Return text -> embedding for a page, and the error if the embedder stopped answering.
 
-    If the embedder refuses a batch but answers, the batch is halved until the refused texts are alone; these get no
-    vector.
+    If the embedder refuses a batch but answers, the batch is halved until the refused texts are alone; these get
+    none.
     """
-    vectors: dict[str, Vectors32] = {}
+    embedded: dict[str, Embedding] = {}
     parts = [_texts(page)]
     while parts:
         part = parts.pop()
         try:
             before()
-            vectors.update(zip(part, embed(services, part), strict=True))
+            embedded.update(zip(part, embed(services, part), strict=True))
         except EmbedderError as error:
             if not _answers(services):
-                return vectors, error
+                return embedded, error
             half = len(part) // 2
             parts += [part[half:], part[:half]] if half else []
-    return vectors, None
+    return embedded, None
 
 
 def _answers(services: Services) -> bool:

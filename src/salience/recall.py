@@ -4,7 +4,7 @@
 need    Query + Profile  -> Need           the request to the store and the input of ranking
 embed   texts            -> float32[n, d]  the query, and the query in the first person of a named speaker
 gather  Need             -> Batch          candidates as columns                            1 call of the store
-rank    Batch            -> Ranked         the profile's stages
+rank    Batch            -> Ranked         the profile's stages; `shortlist` reads tokens   1 call of the store
 fetch   ids              -> Memories                                                        1 call of the store
 shape   Memories         -> Hits           each with its score taken apart
 rerank  Hits             -> Hits           if a reranker is configured
@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import Batch, Vectors32
+from salience.batch import Batch, Embedding
 from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import speakers as speaker_names
@@ -33,9 +33,9 @@ from salience.extract.phrases import detect_intent
 from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.profile import Profile
-from salience.rank.run import details, judged, rank
+from salience.rank.run import details, rank, weak
 from salience.rank.signals import lexical_cosines
-from salience.rank.stages import State
+from salience.rank.stages import State, TokenReader
 from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
 from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
@@ -200,6 +200,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         entities="entities" in parts,
         vectors="vectors" in parts,
         distinctions="distinctions" in parts,
+        neighbours="neighbours" in parts,
         candidates=profile.candidate_count(limit),
         reach=reach_for(depth or limit),
         latest=profile.favours_latest,
@@ -233,12 +234,12 @@ def reach_for(count: int) -> int:
     return max(MIN_REACH, REACH_PER_HIT * count)
 
 
-def embed_query(services: Services, query: Query, texts: tuple[str, ...]) -> Vectors32 | None:
-    """Return unit vectors float32[len(texts), d]; None if the embedder fails or the query's deadline passes first."""
+def embed_query(services: Services, query: Query, texts: tuple[str, ...]) -> list[Embedding] | None:
+    """Return the embedding of each text; None if the embedder fails or the query's deadline passes first."""
     return _embed_all(services, query, [texts])[0]
 
 
-def _embed_within(services: Services, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
+def _embed_within(services: Services, seconds: float | None, texts: Sequence[str]) -> list[Embedding] | None:
     try:
         if seconds is None:
             return embed_each(services, texts)
@@ -247,28 +248,40 @@ def _embed_within(services: Services, seconds: float | None, texts: Sequence[str
         return None
 
 
-def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]]) -> Sequence[Vectors32 | None]:
-    """Return the vectors of each query's texts; None for a query whose texts could not be embedded in time."""
+def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]]) -> Sequence[list[Embedding] | None]:
+    """Return the embeddings of each query's texts; None for a query whose texts could not be embedded in time."""
     start, distinct = time.perf_counter(), tuple(dict.fromkeys(chain.from_iterable(texts)))
     seconds = embed_timeout(services, len(distinct)) if query.deadline_ms is None else query.deadline_ms / 1e3
     found = _embed_within(services, seconds, distinct)
     if len(texts) == 1:
         return [found]
     if found is not None:
-        rows = {text: row for row, text in enumerate(distinct)}
-        return [found[[rows[text] for text in own]] for own in texts]
-    vectors: list[Vectors32 | None] = []
+        of_text = dict(zip(distinct, found, strict=True))
+        return [[of_text[text] for text in own] for own in texts]
+    embedded: list[list[Embedding] | None] = []
     for own in texts:  # so that one bad text does not fail the others
         left = None if seconds is None else seconds - (time.perf_counter() - start)
-        vectors.append(_embed_within(services, left, own))
-    return vectors
+        embedded.append(_embed_within(services, left, own))
+    return embedded
 
 
-def with_vectors(need: Need, vectors: Vectors32 | None) -> Need:
+def with_vectors(need: Need, embedded: Sequence[Embedding] | None) -> Need:
     """Return the need with the vectors of its texts; without vectors, it gets the maximum reach for its terms."""
-    if vectors is None:
-        return replace(need, vector=None, first_person_vector=None, reach=need.reach and max(need.reach, MAX_REACH))
-    return replace(need, vector=vectors[0], first_person_vector=vectors[1] if len(vectors) > 1 else None)
+    if embedded is None:
+        reach = need.reach and max(need.reach, MAX_REACH)
+        return replace(need, vector=None, first_person_vector=None, query_tokens=(), reach=reach)
+    return replace(
+        need,
+        vector=embedded[0].vector,
+        first_person_vector=embedded[1].vector if len(embedded) > 1 else None,
+        query_tokens=tuple([one.tokens for one in embedded if one.tokens is not None]),
+    )
+
+
+def token_reader(services: Services, need: Need) -> TokenReader | None:
+    """Return the function that reads the token vectors of candidates; None if the query or the store has none."""
+    read = getattr(services.store, "token_vectors", None)
+    return None if read is None or not need.query_tokens else partial(read, need.scope, as_of=need.as_of)
 
 
 def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, prunes: bool = True) -> State:
@@ -293,7 +306,7 @@ def search(services: Services, profile: Profile, need: Need, text: str, marks: M
             need = with_vectors(need, None)
             batch = gather(services, need, text)
         marks.append(("gather", time.perf_counter()))
-        ranked = rank(profile, batch, need)
+        ranked = rank(profile, batch, need, token_reader(services, need))
         marks.append(("rank", time.perf_counter()))
         if is_exact(ranked):
             return ranked
@@ -340,13 +353,12 @@ def make_hits(services: Services, ranked: State, size: AnswerLimit) -> tuple[Hit
     size.add(fetched)
     memories = {memory.id: memory for memory in fetched}
     scores = details(ranked, ranked.rows)
+    weak_flags = weak(ranked)
     hits: list[Hit] = []
-    for memory_id, row, score, judgement in zip(ids, ranked.rows.tolist(), scores, judged(ranked), strict=True):
+    for memory_id, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, weak_flags, strict=True):
         if memory_id in memories:
             absorbed = tuple(batch.ids[list(ranked.absorbed.get(row, ()))].tolist())
-            confidence, is_weak = judgement
-            hit = Hit(memories[memory_id], score.final, score, score.via, absorbed, weak=is_weak, confidence=confidence)
-            hits.append(hit)
+            hits.append(Hit(memories[memory_id], score.final, score, score.via, absorbed, weak=is_weak))
     return tuple(hits)
 
 

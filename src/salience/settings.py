@@ -123,6 +123,9 @@ class Settings(BaseSettings):
 
     embedder: str = Field("minilm", description="Embedder: `minilm`, `static`, `multilingual`, `fastembed` or `openai`")
     embedder_threads: int = Field(0, ge=0, le=1024, description="Threads of a local embedder; 0: one per core")
+    token_vectors: bool = Field(
+        True, description="Store the vectors of a memory's tokens too, 64 bytes per token (minilm)"
+    )
     warm: bool = Field(False, description="Load the embedding model and the memories when a store is opened")
     embedder_cache: int = Field(1024, ge=0, description="Query vectors cached in memory")
     minilm_weights: Path | None = Field(None, description="Path of an alternative model.onnx for the minilm embedder")

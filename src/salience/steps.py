@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from salience.batch import Floats, Vectors32, unit_vectors
+from salience.batch import Embedding, Floats, Vectors32
 from salience.deadline import slots, within
 from salience.errors import (
     DamagedError,
@@ -21,7 +21,7 @@ from salience.errors import (
     StaleError,
     StoreError,
 )
-from salience.ports import Embedder, Reranker, Services, Stored
+from salience.ports import Embedder, Reranker, Services, Stored, embeddings
 from salience.records import Filter, Memory, OutOfScope, Scope, checks
 
 RETRIES: Final = 20
@@ -36,8 +36,8 @@ _late_writes: Final = slots()
 Result = TypeVar("Result")
 
 
-def embed(services: Services, texts: Sequence[str]) -> Vectors32:
-    """Return unit vectors float32[len(texts), d].
+def embed(services: Services, texts: Sequence[str]) -> list[Embedding]:
+    """Return the embedding of each text.
 
     Raises:
         EmbedderError: the embedder failed, or returned something other than one vector per text. The message leaves out
@@ -46,31 +46,36 @@ def embed(services: Services, texts: Sequence[str]) -> Vectors32:
     return embed_each(services, texts) if len(texts) == 1 else embed_with(services.embedder, texts)
 
 
-def embed_each(services: Services, texts: Sequence[str]) -> Vectors32:
-    """Return unit vectors float32[len(texts), d], n > 0, each the same as if its text were embedded alone.
+def embed_each(services: Services, texts: Sequence[str]) -> list[Embedding]:
+    """Return the embedding of each text, the same as if the text were embedded alone.
 
     Queries use this: some models give a text slightly different bits beside other texts.
 
     Raises:
         EmbedderError: as `embed`.
     """
-    each: Callable[[Sequence[str]], Vectors32] | None = getattr(services.embedder, "embed_each", None)
+    each: Callable[[Sequence[str]], list[Embedding]] | None = getattr(services.embedder, "embed_each", None)
     if each is None:
-        return np.concatenate([embed_with(services.embedder, [text]) for text in texts])
+        return [embed_with(services.embedder, [text])[0] for text in texts]
     try:
         return each(texts)
     except Exception as error:
         raise _embedder_error(services.embedder, error) from None
 
 
-def embed_with(embedder: Embedder, texts: Sequence[str]) -> Vectors32:
-    """Return unit vectors float32[len(texts), d]; raises as `embed`."""
+def embed_with(embedder: Embedder, texts: Sequence[str]) -> list[Embedding]:
+    """Return the embedding of each text; raises as `embed`."""
     if not texts:
-        return np.empty((0, embedder.dimension), np.float32)
+        return []
     try:
-        return unit_vectors(embedder.embed(list(texts)), embedder.name, len(texts), embedder.dimension)
+        return embeddings(embedder, list(texts))
     except Exception as error:
         raise _embedder_error(embedder, error) from None
+
+
+def matrix(embedded: Sequence[Embedding]) -> Vectors32:
+    """Return float32[n, d], the vectors of n > 0 embeddings."""
+    return np.stack([each.vector for each in embedded])
 
 
 def _embedder_error(embedder: Embedder, error: Exception) -> EmbedderError:
@@ -79,8 +84,8 @@ def _embedder_error(embedder: Embedder, error: Exception) -> EmbedderError:
     return EmbedderError(f"embedder {embedder.name!r} failed with {type(error).__name__}. Check it and try again.")
 
 
-def try_embed(services: Services, texts: Sequence[str]) -> tuple[Vectors32 | None, str | None]:
-    """Return (unit vectors float32[len(texts), d], None), or (None, reason) if the embedder fails or times out.
+def try_embed(services: Services, texts: Sequence[str]) -> tuple[list[Embedding] | None, str | None]:
+    """Return (the embedding of each text, None), or (None, reason) if the embedder fails or times out.
 
     Raises:
         MissingExtraError: the embedder's library is not installed.

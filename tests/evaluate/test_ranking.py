@@ -134,4 +134,4 @@ def test_vectors_of_the_query_are_made_anew_and_those_of_memories_kept(tmp_path:
             ask(store, Question("goats", "", "", ()), Terms(contenders(["cosine"]), 20))
     assert embedder.texts.count("The brown goat is called Hazel.") == 1
     assert embedder.texts.count("goats") == 2
-    assert np.load(next((tmp_path / "vectors").glob("*.npy"))).shape[1] == 64
+    assert np.load(next((tmp_path / "vectors").glob("*.npz")))["arr_0"].shape[1] == 64

@@ -65,16 +65,17 @@ def spun(profile, seed):
 def test_a_trial_returns_the_rows_that_ranking_returns_and_their_scores(sampled):
     for place, (profile, case, batch, need) in enumerate(sampled):
         for other in (profile, *(spun(profile, place * 7 + turn) for turn in range(6))):
-            expected = rank(other, batch, need)
+            expected = rank(other, batch, need, case.state.tokens)
             assert tune.ranked(case, other) == expected.rows.tolist()
             np.testing.assert_array_equal(
-                tune.rescored(case, other).scores[expected.rows], _scores(other, batch, need)[expected.rows]
+                tune.rescored(case, other).scores[expected.rows],
+                _scores(other, batch, need, case.state.tokens)[expected.rows],
             )
 
 
-def _scores(profile, batch, need):
+def _scores(profile, batch, need, tokens):
     """Return the scores right after the stage `score`."""
-    state = tune.State.start(profile, batch, need)
+    state = tune.State.start(profile, batch, need, tokens)
     for step in range(profile.stages.index("score") + 1):
         state = tune.advanced(state, step)
     return state.scores

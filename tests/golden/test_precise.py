@@ -1,12 +1,8 @@
-"""The profile `precise`: the scores of `salience`, and a cut-off that rises with the number of memories."""
+"""The profile `precise`: meaning and words, and a cut-off that rises with the number of memories."""
 
 from __future__ import annotations
 
-import math
-
 import pytest
-
-from salience.rank import profiles
 
 DENSE = 0.6
 NEUTRAL = 0.975  # of the score, for a memory of importance 0.5
@@ -19,28 +15,6 @@ def precise(planted):
 
 def contents(hits):
     return [hit.memory.content for hit in hits]
-
-
-def test_its_scores_are_those_of_salience(planted):
-    memory = planted({"vault key": 0.4, "lamp": 0.6})
-    for text in ("vault key", "lamp"):
-        memory.remember(text)
-    scores = [
-        [(hit.memory.content, hit.score) for hit in memory.recall("query: vault", profile=name, min_score=0)]
-        for name in ("salience", "precise")
-    ]
-    assert scores[0] == scores[1]
-    assert profiles.load("precise").weak_below is None
-
-
-def test_hits_have_a_confidence(precise):
-    memory = precise({"The vault key is under the lamp": 0.95})
-    memory.remember("The vault key is under the lamp")
-    (hit,) = found = memory.recall("query: where is the vault key?", dry_run=True)
-    model = profiles.load("precise").confidence
-    total = model.intercept + 0.95 * model.weights["match"] + model.weights["rank"]
-    assert hit.confidence == pytest.approx(1 / (1 + math.exp(-total)), abs=1e-6)
-    assert (hit.weak, found.confident) == (hit.confidence < model.confident_from, not hit.weak)
 
 
 def test_nothing_is_returned_where_nothing_fits(precise):

@@ -60,11 +60,12 @@ def test_each_of_several_texts_has_the_vector_that_it_has_alone():
     cached = Cached(inner, 4)
     found = cached.embed_each(["a", "twice as long", "a"])
     assert inner.texts == ["a", "twice as long"]
-    for text, vector in zip(["a", "twice as long", "a"], found, strict=True):
-        assert np.array_equal(unit_vectors(cached.embed([text]), "planted", 1, 64)[0], vector)
+    for text, embedding in zip(["a", "twice as long", "a"], found, strict=True):
+        assert np.array_equal(cached.embed([text])[0], embedding.vector)
+        assert np.linalg.norm(embedding.vector) == pytest.approx(1, abs=1e-6)
     assert inner.texts == ["a", "twice as long"]
     with pytest.raises(ValueError, match="read-only"):
-        cached.embed_each(["a"])[0, 0] = 9
+        cached.embed_each(["a"])[0].vector[0] = 9
 
 
 class Counting(PlantedEmbedder):
@@ -87,7 +88,8 @@ def test_several_texts_are_embedded_together_where_neighbours_change_nothing(kin
     assert cached.independent == bool(kind.get("independent"))
     found = cached.embed_each(["a", "b", "c", "b"])
     assert inner.calls == calls
-    assert np.array_equal(found, Cached(PlantedEmbedder(), 0).embed_each(["a", "b", "c", "b"]))
+    expected = Cached(PlantedEmbedder(), 0).embed_each(["a", "b", "c", "b"])
+    assert all(np.array_equal(one.vector, other.vector) for one, other in zip(found, expected, strict=True))
 
 
 def test_a_remote_embedder_embeds_several_texts_concurrently_in_the_callers_context():
@@ -102,16 +104,16 @@ def test_a_remote_embedder_embeds_several_texts_concurrently_in_the_callers_cont
             return super().embed(texts) if noted.get() == "the request" else None
 
     noted.set("the request")
-    assert Cached(Remote(), 4).embed_each(["a", "b"]).shape == (2, 64)
+    assert [one.vector.shape for one in Cached(Remote(), 4).embed_each(["a", "b"])] == [(64,)] * 2
 
 
 def test_the_cache_holds_no_text_and_can_be_cleared():
     inner = PlantedEmbedder()
     cached = Cached(inner, 4)
     cached.embed(["a secret"])
-    assert "secret" not in str(cached._vectors.keys())
+    assert "secret" not in str(cached._embeddings.keys())
     cached.forget()
-    assert not cached._vectors
+    assert not cached._embeddings
     cached.embed(["a secret"])
     assert inner.texts == ["a secret"] * 2
 
@@ -134,7 +136,7 @@ def test_an_embedder_that_reuses_its_array_does_not_change_what_is_kept():
     cached = Cached(Reusing(), 2)
     cached.embed(["a"])
     Reusing.array[:] = 5
-    assert np.array_equal(cached.embed(["a"]), [[1, 1]])
+    np.testing.assert_allclose(cached.embed(["a"]), [[0.5**0.5] * 2], rtol=1e-6)
 
 
 def test_nonsense_is_not_kept():
@@ -149,15 +151,15 @@ def test_nonsense_is_not_kept():
     cached = Cached(Failing(), 2)
     with pytest.raises(EmbedderError, match="NaN"):
         cached.embed(["a"])
-    assert np.array_equal(cached.embed(["a"]), [[1, 1]])
+    np.testing.assert_allclose(cached.embed(["a"]), [[0.5**0.5] * 2], rtol=1e-6)
 
 
 @given(st.lists(st.sampled_from("abcdef"), max_size=30), st.integers(0, 4))
 def test_a_cached_embedder_answers_as_the_embedder(texts, size):
     cached, plain = Cached(PlantedEmbedder(), size), PlantedEmbedder()
     for text in texts:
-        assert np.array_equal(cached.embed([text]), plain.embed([text]))
-    assert len(cached._vectors) <= size
+        assert np.array_equal(cached.embed([text]), unit_vectors(plain.embed([text]), "planted", 1, 64))
+    assert len(cached._embeddings) <= size
 
 
 def test_threads_may_share_it():
@@ -165,5 +167,5 @@ def test_threads_may_share_it():
     texts = list("abcdefgh") * 40
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda text: cached.embed([text])[0], texts))
-    assert np.array_equal(np.stack(answers), plain.embed(texts))
-    assert len(cached._vectors) <= 3
+    assert np.array_equal(np.stack(answers), unit_vectors(plain.embed(texts), "planted", len(texts), 64))
+    assert len(cached._embeddings) <= 3

@@ -111,7 +111,7 @@ def test_a_failing_runtime_is_an_error_of_ours(monkeypatch):
     def fail(*given):
         raise RuntimeError("text")
 
-    monkeypatch.setattr(minilm, "_mean", fail)
+    monkeypatch.setattr(minilm, "_encode", fail)
     with pytest.raises(EmbedderError, match="could not embed"):
         MODEL.embed(["text"])
 

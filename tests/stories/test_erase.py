@@ -225,10 +225,10 @@ def test_erase_clears_the_vector_cache(memory):
     memory.remember("a secret", user_id="u")
     memory.recall("a secret", user_id="u")
     cached = memory.services.embedder
-    assert len(cached._vectors) > 0
-    assert not any(isinstance(key, str) for key in cached._vectors)
+    assert len(cached._embeddings) > 0
+    assert not any(isinstance(key, str) for key in cached._embeddings)
     memory.erase(user_id="u")
-    assert len(cached._vectors) == 0
+    assert len(cached._embeddings) == 0
 
 
 def test_erase_of_a_user_deletes_sessions_without_memories(memory):

@@ -287,12 +287,12 @@ def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], 
         if made is None:
             return None
         under = moved(services, wrap(made), settings)
-        vectors, _ = try_embed(under, [FINGERPRINTED])
-        if vectors is not None:
+        embedded, _ = try_embed(under, [FINGERPRINTED])
+        if embedded is not None:
             check_model(under)
     except SalienceError:
         return None
-    return None if vectors is None else under
+    return None if embedded is None else under
 
 
 def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:

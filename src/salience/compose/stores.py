@@ -89,7 +89,7 @@ def model(embedder: Embedder) -> Model:
 
     @cache
     def fingerprint() -> Vectors32:
-        return embed_with(embedder, [FINGERPRINTED]).reshape(-1)
+        return embed_with(embedder, [FINGERPRINTED])[0].vector
 
     return Model(embedder.name, embedder.dimension, fingerprint)
 

@@ -319,7 +319,8 @@ def ask(
     for label, known in gathered(store, question, terms).items():
         start = time.perf_counter()
         held = narrowed(known.batch, known.need)
-        ids = tuple(str(held.ids[row]) for row in rank(terms.contenders[label], held, known.need).rows)
+        ranked = rank(terms.contenders[label], held, known.need, recalls.token_reader(store.services, known.need))
+        ids = tuple(held.ids[ranked.rows].tolist())
         answers[label] = (ids, {**known.laps, "rank": (time.perf_counter() - start) * 1e3})
     return answers
 

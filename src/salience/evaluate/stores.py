@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 import platformdirs
+from numpy.typing import NDArray
 
 from salience import compose
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32
 from salience.engine import Engine
 from salience.evaluate.datasets import Conversation
 from salience.models.cache import Wrapped
@@ -114,21 +116,39 @@ class OnDisk(Wrapped):
         Raises:
             EmbedderError: the embedder failed.
         """
+        vectors: Vectors32 = self._cached(texts, lambda: [self._embedder.embed(texts)])[0]
+        return vectors
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
+        """Return the vectors and the token vectors, from a file if these texts were embedded before.
+
+        Raises:
+            EmbedderError: the embedder failed.
+        """
+
+        def make() -> list[NDArray[Any]]:
+            vectors, tokens = super(OnDisk, self).embed_tokens(texts)
+            return [vectors, np.concatenate(tokens), np.array([len(each) for each in tokens])]
+
+        vectors, tokens, lengths = self._cached((*texts, "tokens"), make)
+        return vectors, np.split(tokens, np.cumsum(lengths)[:-1])
+
+    def _cached(self, texts: Sequence[str], make: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
+        """Return the arrays of a file, or make and save them."""
         parts = (self.name, str(self.dimension), *texts)
         sizes = ",".join(str(len(part)) for part in parts)  # so that different lists of texts never join alike
         key = hashlib.sha256("\0".join((sizes, *parts)).encode("utf-8", "surrogatepass")).hexdigest()
-        file = self._folder / f"{key}.npy"
+        file = self._folder / f"{key}.npz"
         try:
-            vectors: Vectors32 = np.load(file, allow_pickle=False)
-            if vectors.shape == (len(texts), self.dimension):
-                return vectors.astype(np.float32, copy=False)
-        except (OSError, ValueError, EOFError):
+            with np.load(file, allow_pickle=False) as known:
+                return list(known.values())
+        except (OSError, ValueError, EOFError, BadZipFile):
             pass
-        made = self._embedder.embed(texts)
+        made = make()
         with suppress(OSError):  # a folder that cannot be written caches nothing
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
             with os.fdopen(handle, "wb") as part:
-                np.save(part, np.asarray(made, np.float32), allow_pickle=False)
+                np.savez(part, *made)
             Path(name).replace(file)  # a reader sees a whole file or none
         return made

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from salience import recall as recalls
 from salience.batch import Floats
 from salience.errors import InputError, Words
 from salience.evaluate.datasets import Conversation, Question
@@ -27,7 +28,7 @@ from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.run import advanced
 from salience.rank.signals import SIGNALS
-from salience.rank.stages import SCORE, State, scored
+from salience.rank.stages import SCORE, SHORTLIST, State, late_column, score
 
 FOLDS: Final = 10
 """Maximum folds; up to as many conversations are each held out alone."""
@@ -44,7 +45,7 @@ class Case:
 
     Attributes:
         conversation: the store in which it was asked.
-        state: the rows after the stages before `score`.
+        state: the rows after the stages before the first one that computes scores.
         parts: label -> raw values of the signal under the profile's own parameters.
         evidence: rows that hold the answer.
         total: memories that hold it, at least 1; a profile with candidates may not see all.
@@ -85,10 +86,19 @@ def prepared(store: ConversationStore, question: Question, known: Gathered, prof
     if not total:
         return None
     evidence = frozenset(row for row, one in enumerate(batch.ids) if store.refs[one] in named)
-    state, score = State.start(profile, batch, known.need), profile.stages.index(SCORE)
-    for step in range(score):
+    tokens = recalls.token_reader(store.services, known.need)
+    state = State.start(profile, batch, known.need, tokens)
+    for step in range(_scoring(profile)):
         state = advanced(state, step)
-    return Case(store.name, state, advanced(state, score).parts, evidence, total)
+    parts = score(state).parts
+    if SHORTLIST in profile.stages:  # a trial has a shortlist of its own
+        state = replace(state, batch=replace(batch, late=late_column(state, np.arange(len(batch)))))
+    return Case(store.name, state, parts, evidence, total)
+
+
+def _scoring(profile: Profile) -> int:
+    """Return the number of the first stage that computes scores."""
+    return profile.stages.index(SHORTLIST if SHORTLIST in profile.stages else SCORE)
 
 
 def questions(conversation: Conversation, categories: frozenset[str] | None) -> Iterator[Question]:
@@ -117,14 +127,13 @@ def ranked(case: Case, profile: Profile) -> list[int]:
 def rescored(case: Case, profile: Profile) -> State:
     """Return the state after `score`; a signal is computed again only if a parameter of it differs."""
     own = {term.label: term for term in case.state.profile.terms}
-    batch = case.state.batch.with_columns(alive=case.state.alive)
-    parts = {}
-    for term in profile.terms:
-        if term.parameters == own[term.label].parameters:
-            parts[term.label] = case.parts[term.label]
-        else:
-            parts[term.label] = SIGNALS[term.signal].formula(batch, case.state.need, **term.parameters)
-    return scored(replace(case.state, profile=profile), parts)
+    same = {
+        term.label: case.parts[term.label] for term in profile.terms if term.parameters == own[term.label].parameters
+    }
+    state = replace(case.state, profile=profile, parts=same)
+    for step in range(_scoring(profile), profile.stages.index(SCORE) + 1):
+        state = advanced(state, step)
+    return state
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from salience import recall as recalls
-from salience.batch import Batch
+from salience.batch import Batch, Tokens
 from salience.errors import NotFoundError
 from salience.explain import texts
 from salience.explain.counterfactuals import Case, Change, counterfactual, effect
@@ -40,11 +40,10 @@ from salience.explain.trace import (
     verdicts,
 )
 from salience.ports import Need, Reranker, Services
-from salience.rank.confidence import confidence_parts, confidences
 from salience.rank.profile import Profile
 from salience.rank.run import details
 from salience.rank.signals import lexical_cosines
-from salience.rank.stages import NOBODY
+from salience.rank.stages import NOBODY, TokenReader
 from salience.records import ANY, BOUNDS, NARROWING, Explanation, Filter, Memory, Query, Scope, Waypoint, checks
 from salience.records.ids import short_id
 from salience.steps import AnswerLimit
@@ -76,7 +75,20 @@ def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
     need, query_texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
     need = recalls.with_vectors(need, recalls.embed_query(services, query, query_texts))
     ranked = recalls.search(services, profile, need, query.text, [], prunes=False)
-    return Trace.of(profile, ranked.batch, ranked.need)
+    read = recalls.token_reader(services, ranked.need)
+    return Trace.of(profile, replace(ranked.batch, late=None), ranked.need, read and _cached(read))
+
+
+def _cached(read: TokenReader) -> TokenReader:
+    """Return the reader with a cache, since counterfactuals rank the same memories many times."""
+    known: dict[str, Tokens | None] = {}
+
+    def tokens(ids: list[str]) -> list[Tokens | None]:
+        missing = [one for one in ids if one not in known]
+        known.update(zip(missing, read(missing), strict=True) if missing else ())
+        return [known[one] for one in ids]
+
+    return tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +197,6 @@ def explain_ranked(trace: Trace, row: int) -> Explanation:
     """Return the explanation of a ranked row, without a counterfactual."""
     found = verdicts(trace)
     by = int(found.by[row])
-    places, confidence = np.flatnonzero(trace.ranked.rows == row), confidences(trace.ranked)
     return Explanation(
         id=str(trace.batch.ids[row]),
         stage=found.stage[row],
@@ -196,8 +207,6 @@ def explain_ranked(trace: Trace, row: int) -> Explanation:
         path=texts.steps_before(trace.profile) + texts.path(trace, row),
         counterfactual=None,
         profile=trace.profile.name,
-        confidence=float(confidence[places[0]]) if confidence is not None and len(places) else None,
-        confidence_parts=confidence_parts(trace.ranked, int(places[0])) if len(places) else (),
     )
 
 

@@ -77,7 +77,7 @@ class Case:
 
     def ranking(self, batch: Batch, need: Need) -> Case:
         """Return the case with another batch or need."""
-        return replace(self, trace=Trace.of(self.trace.profile, batch, need))
+        return replace(self, trace=Trace.of(self.trace.profile, batch, need, self.trace.states[0].tokens))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +141,9 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             yield from _more_importance(case)
         case "similarity_floor":
             yield from _lower_min_score(case)
+        case "shortlist":
+            yield from _full_weight(case)
+            yield from _more_importance(case)
         case "nonzero":
             yield from _full_weight(case)
             yield from _more_importance(case)

@@ -57,6 +57,8 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
             return _comparison("similarity", _similarity(trace, row), need.min_score)
         case "score":
             return f"{float(trace.states[step + 1].scores[row]):.4f}, rank {trace.place(row, step + 1)}"
+        case "shortlist":
+            return _comparison("first pass", float(trace.ranked.first_pass[row]), trace.ranked.shortlisted)
         case "nonzero":
             return f"score {score:.4g}"
         case "threshold":
@@ -105,6 +107,9 @@ def reason(trace: Trace, row: int) -> str:
             return _below("importance", float(batch["importance"][row]), "floor", _floor(trace))
         case "similarity_floor":
             return _below("similarity", _similarity(trace, row), "least score", need.min_score or 0.0)
+        case "shortlist":
+            own, last = _compared(float(trace.ranked.first_pass[row]), trace.ranked.shortlisted)
+            return f"It is not on the shortlist: its score without token vectors is {own}, that of the last one {last}."
         case "nonzero":
             factors = [term.label for term in trace.profile.terms if term.combine == "product"]
             zero = [label for label in factors if trace.ranked.parts[label][row] == 0]

@@ -14,7 +14,7 @@ from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
 from salience.rank.profile import Profile
 from salience.rank.run import advanced
-from salience.rank.stages import ALIVE, SCORE, STAGES, State
+from salience.rank.stages import ALIVE, SCORE, STAGES, State, TokenReader
 
 RETURNED: Final = "returned"
 OUT_OF_SCOPE: Final = "out_of_scope"
@@ -56,9 +56,9 @@ class Trace:
     ranked: State
 
     @classmethod
-    def of(cls, profile: Profile, batch: Batch, need: Need) -> Trace:
+    def of(cls, profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> Trace:
         """Rank `batch` by the same steps as `rank`."""
-        start = State.start(profile, batch, need)
+        start = State.start(profile, batch, need, tokens)
         states = tuple(accumulate(range(len(profile.stages)), advanced, initial=start))
         return cls(states, states[-1])
 

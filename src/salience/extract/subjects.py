@@ -12,7 +12,7 @@ from typing import Final
 
 from salience.extract.wordlists import MONTHS, load
 from salience.records import Memory
-from salience.text import AUTO, ENGLISH, NO_LANGUAGE, Tokeniser, words
+from salience.text import AUTO, ENGLISH, NO_LANGUAGE, Tokeniser, normalise, words
 
 _LISTS: Final = load("subjects")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
@@ -21,10 +21,16 @@ _CLOSING: Final = "\"'”’)] \t"
 
 
 def index_terms(tokeniser: Tokeniser, memory: Memory) -> tuple[str, ...]:
-    """Return the terms of a memory's text, speaker, tags and date, in order, with repetitions."""
+    """Return the terms of a memory's text, speaker, tags, other names and date, in order, with repetitions.
+
+    Other names are the entities that the caller gave and the text does not contain, such as aliases.
+    """
     created = memory.created_at
     date = f"{created.day} {MONTHS[created.month - 1]} {created.year}"
-    terms = tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags)))
+    texts = " ".join((memory.content, memory.speaker or "", *memory.tags))
+    known = normalise(texts)
+    others = [entity for entity in memory.entities if normalise(entity) not in known]
+    terms = tokeniser.terms(" ".join((texts, *others)))
     return terms + tokeniser.terms(date)  # in English, whatever the language of the text
 
 

@@ -12,7 +12,7 @@ from salience.errors import InputError, wrong_type
 from salience.models.calibration import fit
 from salience.ports import Calibration, Services
 from salience.records import Judged, checks
-from salience.steps import embed
+from salience.steps import embed, matrix
 
 CHUNK: Final = 256
 """Texts embedded at a time."""
@@ -43,7 +43,7 @@ def cosines(services: Services, pairs: Sequence[Judged], progress: Progress | No
     row = {text: number for number, text in enumerate(texts)}
     parts = [np.empty((0, services.embedder.dimension), np.float32)]
     for start in range(0, len(texts), CHUNK):
-        parts.append(embed(services, texts[start : start + CHUNK]))
+        parts.append(matrix(embed(services, texts[start : start + CHUNK])))
         if progress is not None:
             progress(min(start + CHUNK, len(texts)))
     vectors = np.concatenate(parts)

@@ -196,8 +196,8 @@ def _embedded(services: Services, stored: Sequence[Stored]) -> Sequence[Vectors3
     if pinned is None or (pinned.name, pinned.dimension) != (services.embedder.name, services.embedder.dimension):
         return [None] * len(stored)
     texts = list(dict.fromkeys(item.memory.content for item in stored))
-    vectors = dict(zip(texts, embed(services, texts), strict=True))
-    return [vectors[item.memory.content] for item in stored]
+    fresh = dict(zip(texts, embed(services, texts), strict=True))
+    return [fresh[item.memory.content].vector for item in stored]
 
 
 def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive], str | None]:
@@ -209,12 +209,15 @@ def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive]
     if lacking and pinned is not None and pinned.name != services.embedder.name:
         return derived, f"the store is of embedder {pinned.name!r}. Open it with that one."
     try:
-        vectors = embed(services, [memory.content for memory in lacking])
+        embedded = embed(services, [memory.content for memory in lacking])
     except EmbedderError as error:
         return derived, str(error)
     return [
         *derived,
-        *(replace(_derive(one), vector=vector) for one, vector in zip(lacking, vectors, strict=True)),
+        *(
+            replace(_derive(one), vector=new.vector, tokens=new.tokens)
+            for one, new in zip(lacking, embedded, strict=True)
+        ),
     ], None
 
 

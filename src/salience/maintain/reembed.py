@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from salience.batch import Vectors32
+from salience.batch import Embedding
 from salience.errors import EmbedderError, MissingExtraError, PinnedError, SalienceError
 from salience.maintain.leases import leased
 from salience.pending import check_model, count_unembedded, unembedded_pages
@@ -66,11 +66,18 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
         before = made
         for page in unembedded_pages(store, PAGE):
             memories = [stored.memory for stored in page]
-            vectors = _vectors(services, list({memory.content: None for memory in memories}))
+            embedded = _embeddings(services, list({memory.content: None for memory in memories}))
             changes = [
-                Derive(memory.scope.tenant, memory.id, memory.version, memory.content_hash, vectors[memory.content])
+                Derive(
+                    memory.scope.tenant,
+                    memory.id,
+                    memory.version,
+                    memory.content_hash,
+                    embedded[memory.content].vector,
+                    tokens=embedded[memory.content].tokens,
+                )
                 for memory in memories
-                if memory.content in vectors
+                if memory.content in embedded
             ]
             store.apply([lease(), *changes])
             made += len(changes)
@@ -94,8 +101,8 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
     return ReembedReport(made, resumed, services.embedder.name if old is None else old.name, services.embedder.name)
 
 
-def _vectors(services: Services, texts: Sequence[str]) -> dict[str, Vectors32]:
-    """Return text -> unit vector, without the texts that the embedder refuses.
+def _embeddings(services: Services, texts: Sequence[str]) -> dict[str, Embedding]:
+    """Return text -> embedding, without the texts that the embedder refuses.
 
     Raises:
         EmbedderError: the embedder refuses every text.
@@ -107,4 +114,4 @@ def _vectors(services: Services, texts: Sequence[str]) -> dict[str, Vectors32]:
     if len(texts) == 1:
         return {}
     half = len(texts) // 2
-    return {**_vectors(services, texts[:half]), **_vectors(services, texts[half:])}
+    return {**_embeddings(services, texts[:half]), **_embeddings(services, texts[half:])}

@@ -335,7 +335,7 @@ def summarise(services: Services, group: Group) -> Text:
         ids = [id_ for id_, _ in lines]
         if not summary.sources or not set(summary.sources) <= set(ids):
             raise SummariserError("summariser: the text rests on no source, or on another than those given. Check it.")
-        vector = embed(services, [content])[0]
+        vector = embed(services, [content])[0].vector
         return Text(content, vector, tuple(id_ for id_ in ids if id_ in summary.sources), is_summary=True)
     except InputError as error:
         raise SummariserError(f"summariser: {error}") from None

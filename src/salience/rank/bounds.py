@@ -11,7 +11,7 @@ from salience.batch import COLUMNS, Batch
 from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning, WindowBound
 from salience.rank.profile import Profile, Term
 from salience.rank.signals import HOUR, SIGNALS, period_bounds
-from salience.rank.stages import ALIVE, State, cut_off_scores, without_speaker
+from salience.rank.stages import ALIVE, LATE, SHORTLIST, State, cut_off_scores, without_speaker
 from salience.records import TIERS
 
 LIFTING: Final = ("spread", "update")
@@ -22,6 +22,7 @@ PRUNABLE: Final = (
     "expired",
     "outdated",
     "similarity_floor",
+    SHORTLIST,
     "score",
     "update",
     "cut_off",
@@ -123,16 +124,20 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
     if "similarity_floor" in stages and ("cut_off" in stages or profile.reads_time):  # these look at all that pass it
         return None
     weights, rest, most = profile.weights(need.intent.name), 0.0, 1.0
-    channels: dict[str, Any] = {}
+    channels, named = dict[str, Any](), set[str]()
     by_column, by_window = [], list[WindowBound]()
     for term in profile.terms:
         signal, weight = SIGNALS[term.signal], weights[term.label]
-        if signal.needs_all or term.signal in channels:
+        if signal.needs_all or term.signal in named:
             return None
+        named.add(term.signal)
         if term.combine == "product":
             most *= signal.high**weight
         elif term.signal in KNOWN:
-            channels[term.signal] = weight
+            channels[term.signal] = channels.get(term.signal, 0.0) + weight
+        elif term.signal == LATE and SHORTLIST in stages:  # a store leaves out memories by the first pass
+            for channel in ("similarity", "context_similarity"):
+                channels[channel] = channels.get(channel, 0.0) + weight / 2
         elif term.signal in MATCHING:
             channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
         elif term.signal == "period":
@@ -144,7 +149,7 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
     if not channels:
         return None
     return Pruning(
-        keep=max(_update_top(profile), need.wanted + SPARE),
+        keep=max(_update_top(profile), need.wanted + SPARE, _shortlist_top(profile, need)),
         **channels,
         by_column=tuple(by_column),
         by_window=tuple(by_window),
@@ -175,6 +180,12 @@ def _update_top(profile: Profile) -> int:
     return int(profile.stage_parameters.get("update", {}).get("top", 0))
 
 
+def _shortlist_top(profile: Profile, need: Need) -> int:
+    """Return how many memories the stage `shortlist` keeps; 0 without that stage."""
+    top = profile.stage_parameters.get(SHORTLIST, {}).get("top", 0)
+    return max(int(top), 2 * need.wanted) if top else 0
+
+
 def widen(ranked: State) -> Pruning | None:
     """Return the bounds for the next search after an answer that may not be exact; None: request every candidate."""
     before, floor = ranked.need.pruning, ranked.batch.floor
@@ -189,10 +200,12 @@ def widen(ranked: State) -> Pruning | None:
 def least_that_matters(ranked: State) -> float:
     """Return the score that a memory outside the batch would need to change the ranking.
 
-    It would need to be among the best that `update` compares, and to be returned: above the last hit of a full answer,
-    the least score, or the score that `cut_off` requires.
+    With a shortlist it would need to be on it. Otherwise it would need to be among the best that `update` compares, and
+    to be returned: above the last hit of a full answer, the least score, or the score that `cut_off` requires.
     """
     profile, need, fates = ranked.profile, ranked.need, ranked.fates
+    if SHORTLIST in profile.stages:
+        return ranked.shortlisted
     compared = np.inf
     if top := _update_top(profile):
         own = np.delete(ranked.scores, list(ranked.spread))  # without what `update` added

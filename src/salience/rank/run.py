@@ -6,15 +6,14 @@ from dataclasses import replace
 
 from salience.batch import Batch, Rows
 from salience.ports import EDGE, Need
-from salience.rank.confidence import confidences
 from salience.rank.profile import Profile
-from salience.rank.stages import State, without_speaker
+from salience.rank.stages import State, TokenReader, without_speaker
 from salience.records import Part, ScoreDetail, Via
 
 
-def rank(profile: Profile, batch: Batch, need: Need) -> State:
+def rank(profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> State:
     """Return the state after the last stage; its `rows` are the best of `batch`, at most `need.wanted`."""
-    state = State.start(profile, batch, need)
+    state = State.start(profile, batch, need, tokens)
     for step in range(len(profile.stages)):
         state = advanced(state, step)
     return state
@@ -25,19 +24,16 @@ def advanced(state: State, step: int) -> State:
     return state.profile.steps[step](replace(state, step=step))
 
 
-def judged(state: State) -> list[tuple[float | None, bool]]:
-    """Return, for each of `state.rows`, its confidence (None if the profile has no model) and whether it is weak.
+def weak(state: State) -> list[bool]:
+    """Return, for each of `state.rows`, whether its score without the signal `speaker` is below `profile.weak_below`.
 
-    A weak hit has a confidence below `confident_from`, or else a score below `weak_below`. The signal `speaker` does
-    not count in that score: a name in the question says whose words are meant, not that they answer it.
+    A name in the question says whose words are meant, not that they answer it.
     """
-    profile, found = state.profile, confidences(state)
-    if profile.confidence is not None and found is not None:
-        return [(value, value < profile.confidence.confident_from) for value in found.tolist()]
+    profile = state.profile
     if profile.weak_below is None:
-        return [(None, False)] * len(state.rows)
-    low = without_speaker(state)[state.rows] < profile.weak_below - EDGE
-    return [(None, is_weak) for is_weak in low.tolist()]
+        return [False] * len(state.rows)
+    found: list[bool] = (without_speaker(state)[state.rows] < profile.weak_below - EDGE).tolist()
+    return found
 
 
 def details(state: State, rows: Rows) -> list[ScoreDetail]:

@@ -7,13 +7,13 @@ signal whose value for one memory depends on the other candidates also sets `nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch, Codes, Entities, Floats, Lexicon
+from salience.batch import TOKEN_SCALE, Batch, Codes, Entities, Floats, Lexicon, Rows, Tokens
 from salience.errors import ProfileError
 from salience.ports import Need, WindowBound
 from salience.records import TIERS, TimeCue
@@ -25,6 +25,8 @@ FADED: Final = 0.1
 """Greatest `period` before a window that fades."""
 STATED: Final = 0.5
 """Greatest `period` of a memory whose text, but not its creation, is about the window."""
+UNRELATED: Final = 0.3
+"""Mean cosine of the tokens of unrelated texts: the median of LoCoMo and of the everyday worlds is 0.3 to 0.5."""
 CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 """Columns from which `recency` can count an age."""
 
@@ -90,6 +92,48 @@ def context_similarity(batch: Batch, need: Need) -> Floats:
     A turn of a conversation holds half of its meaning; the neighbouring turns hold the rest.
     """
     return need.related(batch["context_cosine"])
+
+
+def late_interaction(batch: Batch, need: Need) -> Floats:
+    """Return how well single tokens of the query fit the memory and its neighbours in the session, [0, 1].
+
+    For each token of the query it takes the largest cosine to a token of these texts; the mean of them is scaled so
+    that unrelated texts are near 0 (see `UNRELATED`). Where that is unknown it is the mean of `similarity` and
+    `context_similarity`: for memories outside the shortlist, and for those without token vectors.
+
+    Source: Khattab and Zaharia, ColBERT (2020): MaxSim.
+    """
+    pooled = (need.related(batch["cosine"]) + need.related(batch["context_cosine"])) / 2
+    return pooled if batch.late is None else np.where(np.isnan(batch.late), pooled, batch.late)
+
+
+def max_sim(query: Sequence[Tokens], texts: Sequence[Tokens | None], groups: Rows) -> Floats:
+    """Return float64[n], the `late_interaction` of n groups of texts; NaN for a group whose first text has no tokens.
+
+    Args:
+        query: token vectors of the query, and of the query in the first person; the better one counts.
+        texts: token vectors of m texts; None for a text without.
+        groups: intp[n, g], the texts of each group; -1 for none.
+    """
+    held = [place for place, tokens in enumerate(texts) if tokens is not None and len(tokens)]
+    found = np.full(len(groups), np.nan)
+    if not held or not any(map(len, query)):
+        return found
+    tokens = [np.asarray(texts[place]) for place in held]
+    starts = np.cumsum([0, *map(len, tokens[:-1])])
+    every = np.concatenate(tokens).astype(np.float32)
+    row = np.full(len(texts) + 1, -1, np.intp)  # the last one for no text, -1
+    row[held] = np.arange(len(held))
+    of_group = row[groups]
+    best = np.full(len(groups), -np.inf)
+    for own in query:
+        products = np.maximum.reduceat(every @ own.T.astype(np.float32), starts, axis=0)  # whole numbers, so exact
+        padded = np.concatenate((products, np.full((1, len(own)), -np.inf, np.float32)))
+        total = padded[of_group].max(axis=1).sum(axis=1, dtype=np.float64)
+        best = np.maximum(best, total / (len(own) * TOKEN_SCALE**2))
+    known = of_group[:, 0] >= 0
+    found[known] = np.clip((best[known] - UNRELATED) / (1 - UNRELATED), 0.0, 1.0)
+    return found
 
 
 def lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
@@ -181,9 +225,8 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
     The time of a memory is its `created_at`, or the time that its text states if that fits better: the fit is at least
     the share of that time that lies in the window. For `created_at`, it is 1 inside the window of the query. Outside it
     falls towards `floor` as exp(-distance / (length of the window + slack)); an open window has length 0. A window
-    bounded by an event ("before the move") ends at the memory that names the event best, and only `created_at` counts
-    for it and for sessions. An order ("the latest") falls linearly from the wanted end of the living memories to the
-    other end.
+    bounded by an event ("before the move") ends at the memory that names the event best. An order ("the latest") falls
+    linearly from the wanted end of the living memories to the other end.
     """
     fit = np.ones(len(batch))
     cue = need.intent.time
@@ -198,7 +241,7 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
         length = end - start if np.isfinite(start) and np.isfinite(end) else 0.0
         distance = np.maximum(np.maximum(start - moments, moments - end), 0.0)
         fit = np.exp(-distance / max(length + slack_days * DAY, 1.0))
-        if cue.sessions is None and event is None:
+        if cue.sessions is None:
             fit = np.maximum(fit, _stated(batch, start, end))
         fit = fit * _order(batch, cue) if cue.order else fit
     return floor + (1.0 - floor) * fit
@@ -413,6 +456,7 @@ _BM25: Final = {"k1": Parameter(0.0, 10.0, 1.2), "b": Parameter(0.0, 1.0, 0.75)}
 SIGNALS: Final[Mapping[str, Signal]] = {
     "similarity": Signal(similarity, 0, 1, ("cosine",)),
     "context_similarity": Signal(context_similarity, 0, 1, ("context_cosine",)),
+    "late_interaction": Signal(late_interaction, 0, 1, ("cosine", "context_cosine", "neighbours")),
     "lexical": Signal(lexical, 0, 1, ("terms",), parameters=_BM25),
     "context_lexical": Signal(context_lexical, 0, 1, ("terms", "windows"), parameters=_BM25),
     "speaker": Signal(speaker, 0, 1, ("speaker_named",)),

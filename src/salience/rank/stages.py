@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, cosines
+from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Vectors, cosines
 from salience.ports import EDGE, Need
-from salience.rank.signals import SIGNALS, Parameter
+from salience.rank.signals import SIGNALS, Parameter, max_sim
 from salience.rank.updates import Likeness, updates
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
 
 Mask = NDArray[np.bool_]
+TokenReader = Callable[[list[str]], Sequence[Tokens | None]]
+"""From ids to the token vectors of these memories; None for a memory without."""
 ALIVE: Final = -1
 """Value of `State.fates` for a row that no stage has dropped."""
 NOBODY: Final = -1
 """Value of `State.by` for a row that fell without another memory."""
 BLOCK: Final = 32
 """Most rows that `near_duplicate` compares at a time."""
+LATE: Final = "late_interaction"
+"""The signal that is known for the memories of the shortlist alone."""
+SHORTLIST: Final = "shortlist"
+"""The stage that chooses the candidates for the answer by a first pass, if a profile has it."""
 SCORE: Final = "score"
 """The stage that computes the scores; every profile has it once."""
 ORDERED: Final = (("number",), ("date",), ("name", "claim"))
@@ -61,6 +67,9 @@ class State:
         parts: signal label -> its values, float64[n].
         absorbed: row -> rows collapsed into it.
         spread: row -> the score that another row passed on to it, if larger than its own.
+        tokens: from ids to token vectors, for `shortlist`; None if the store or the query has none.
+        first_pass: float64[n], the scores by which `shortlist` chose; empty before it.
+        shortlisted: the least of them on a full shortlist; -inf if it holds every row.
         step: number of the current stage.
     """
 
@@ -75,13 +84,16 @@ class State:
     parts: Mapping[str, Floats] = field(default_factory=dict)
     absorbed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     spread: Mapping[int, Spread] = field(default_factory=dict)
+    tokens: TokenReader | None = None
+    first_pass: Floats = field(default_factory=lambda: np.empty(0))
+    shortlisted: float = -np.inf
     step: int = 0
 
     @classmethod
-    def start(cls, profile: Profile, batch: Batch, need: Need) -> State:
+    def start(cls, profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> State:
         """Return the state before the first stage."""
-        count = len(batch)
-        return cls(profile, batch, need, np.arange(count), np.full(count, ALIVE), np.full(count, NOBODY))
+        fates, by = np.full(len(batch), ALIVE), np.full(len(batch), NOBODY)
+        return cls(profile, batch, need, np.arange(len(batch)), fates, by, tokens=tokens)
 
     @property
     def alive(self) -> Mask:
@@ -181,16 +193,57 @@ def same_fact(state: State) -> State:
     )
 
 
+def shortlist(state: State, *, top: int) -> State:
+    """Keep the rows that are best by what the index knows, and read their token vectors.
+
+    The first pass is the score with the stand-in of `late_interaction`. At least `top` rows stay, and twice as many as
+    wanted; only these are candidates for the answer.
+    """
+    first = score(replace(state, batch=replace(state.batch, late=None)))
+    count = max(top, 2 * state.need.wanted)
+    kept = first.rows[:count]
+    least = float(first.scores[kept[-1]]) if len(first.rows) > count else -np.inf
+    return replace(
+        state.keep(np.sort(kept)),
+        batch=replace(state.batch, late=late_column(state, kept)),
+        parts=first.parts,
+        first_pass=first.scores,
+        shortlisted=least,
+    )
+
+
+def late_column(state: State, rows: Rows) -> Floats | None:
+    """Return float64[n], `late_interaction` of `rows`, NaN for the others; None without token vectors."""
+    batch = state.batch
+    if batch.late is not None:
+        column = np.full(len(batch), np.nan)
+        column[rows] = batch.late[rows]
+        return column
+    if state.tokens is None or batch.neighbours is None or not len(rows):
+        return None
+    groups = np.column_stack((batch.ids[rows], batch.neighbours[rows]))
+    ids, places = np.unique(groups, return_inverse=True)
+    places = places.reshape(groups.shape)
+    if ids[0] == "":  # no neighbour
+        ids, places = ids[1:], places - 1
+    column = np.full(len(batch), np.nan)
+    column[rows] = max_sim(state.need.query_tokens, state.tokens(ids.tolist()), places)
+    return column
+
+
 def score(state: State) -> State:
     """Compute every row's score and sort the remaining rows, best first, ties by id.
 
     score = sum of (weight x value) over summed signals, times the product of (value ^ weight) over multiplying signals.
+    Signals whose value `shortlist` has computed keep it: they may depend on the rows that it drops.
     """
-    batch = state.batch.with_columns(alive=state.alive)
+    batch, known = state.batch.with_columns(alive=state.alive), state.parts
     return scored(
         state,
         {
-            term.label: SIGNALS[term.signal].formula(batch, state.need, **term.parameters)
+            term.label: known[term.label]
+            if term.label in known and term.signal != LATE
+            else SIGNALS[term.signal].formula(batch, state.need, **term.parameters)
             for term in state.profile.terms
         },
     )
@@ -453,6 +506,7 @@ STAGES: Final[Mapping[str, Stage]] = {
     ),
     "same_fact": Stage(same_fact, after_score=False, reads=("fact", "updated_at")),
     "similarity_floor": Stage(similarity_floor, after_score=False, reads=("cosine",)),
+    SHORTLIST: Stage(shortlist, after_score=False, parameters={"top": Parameter(1, 10_000, 40, integer=True)}),
     SCORE: Stage(score, after_score=False),
     "nonzero": Stage(nonzero, after_score=True),
     "threshold": Stage(threshold, after_score=True),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32
 from salience.errors import InputError, wrong_type
 from salience.extract.distinctions import distinguish
 from salience.extract.facts import TEAM, slug
@@ -188,9 +188,13 @@ def project_fact_key(key: str | None, home: Scope) -> str | None:
 
 
 def derive(
-    services: Services, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
+    services: Services,
+    memory: Memory,
+    vector: Vectors32 | None = None,
+    activations: Mapping[str, int] | None = None,
+    tokens: Tokens | None = None,
 ) -> Stored:
     """Return a memory with the terms and distinctions of its text, and the time that it states."""
     terms = index_terms(services.tokeniser, memory)
     found, event = distinguish(memory.content, memory.speaker, memory.created_at)
-    return Stored(memory, vector, terms, activations or {}, found, event=event)
+    return Stored(memory, vector, terms, activations or {}, found, tokens, event)

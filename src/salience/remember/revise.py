@@ -189,16 +189,17 @@ def update(
         request.check_version(old)
         new = replace(_updated(services, old, given, now), changed_by=scope.who, reason=reason)
         has_new_text = new.content != old.content
-        vectors, failure = try_embed(services, [new.content]) if has_new_text and embeds else (None, None)
+        embedded, failure = try_embed(services, [new.content]) if has_new_text and embeds else (None, None)
         derived = derive(services, new)
         change = Revise(
             new,
-            None if vectors is None else vectors[0],
+            embedded[0].vector if embedded else None,
             derived.terms,
             "importance" in given,
             derived.distinctions,
-            unembeds=has_new_text and vectors is None,
+            unembeds=has_new_text and embedded is None,
             event=derived.event,
+            tokens=embedded[0].tokens if embedded else None,
         )
         stale_reflections = stale(services, [old], now, by=scope.who) if has_new_text else []
         replaced = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]

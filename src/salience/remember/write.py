@@ -69,16 +69,19 @@ def remember(
     # 1 clean, 2 extract
     memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
     # 3 embed
-    vectors, failure = try_embed(services, [memory.content for memory in memories])
-    prepared = [
-        derive(services, memory, None if vectors is None else vectors[position])
-        for position, memory in enumerate(memories)
-    ]
+    embedded, failure = try_embed(services, [memory.content for memory in memories])
+    if embedded is None:
+        prepared = [derive(services, memory) for memory in memories]
+    else:
+        prepared = [
+            derive(services, memory, embedding.vector, tokens=embedding.tokens)
+            for memory, embedding in zip(memories, embedded, strict=True)
+        ]
     if failure is None:
         try:
             receipts = _write(services, profile, drafts, prepared, now, scope, check_existing)
         except (MovedError, EmbedderError) as error:  # the store, or its check of the model, refuses vectors for now
-            prepared, failure = [replace(item, vector=None) for item in prepared], str(error)
+            prepared, failure = [replace(item, vector=None, tokens=None) for item in prepared], str(error)
         else:
             catch_up(services)
             return receipts

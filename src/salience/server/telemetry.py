@@ -19,7 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import salience
-from salience.batch import Vectors32
+from salience.batch import Tokens, Vectors32
 from salience.errors import SalienceError
 from salience.models.cache import Wrapped
 from salience.ports import Embedder
@@ -242,11 +242,20 @@ class MeasuredEmbedder(Wrapped):
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
         """Return the vectors of the embedder."""
+        with self._measured(len(texts)):
+            return self._embedder.embed(texts)
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
+        """Return the vectors and token vectors of the embedder."""
+        with self._measured(len(texts)):
+            return super().embed_tokens(texts)
+
+    @contextmanager
+    def _measured(self, texts: int) -> Iterator[None]:
         began, outcome = time.perf_counter(), "failed"
         try:
-            with self._traces.embedding(self.name, len(texts)):
-                vectors = self._embedder.embed(texts)
+            with self._traces.embedding(self.name, texts):
+                yield
             outcome = "embedded"
         finally:
-            self._metrics.embedded(outcome, len(texts), time.perf_counter() - began)
-        return vectors
+            self._metrics.embedded(outcome, texts, time.perf_counter() - began)

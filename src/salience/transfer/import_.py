@@ -146,10 +146,13 @@ def _embedder_of(header: Mapping[str, Any]) -> str:
 def _embedded(services: Services, page: Sequence[Group]) -> list[Group]:
     """Return the groups with a vector for each version."""
     lacking = [stored.memory.content for group in page for stored in group.versions if stored.vector is None]
-    vectors = iter(embed(services, lacking) if lacking else ())
+    embedded = iter(embed(services, lacking))
 
     def whole(stored: Stored) -> Stored:
-        return stored if stored.vector is not None else replace(stored, vector=next(vectors))
+        if stored.vector is not None:
+            return stored
+        embedding = next(embedded)
+        return replace(stored, vector=embedding.vector, tokens=embedding.tokens)
 
     return [group._replace(versions=tuple(map(whole, group.versions))) for group in page]
 
