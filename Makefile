@@ -95,7 +95,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,multilingual,eval]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,bge,multilingual,eval]'
 	touch $@ $(VENV)/.installed
 
 clean:

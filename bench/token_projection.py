@@ -13,6 +13,7 @@ import numpy as np
 
 from salience.evaluate import everyday
 from salience.models import minilm
+from salience.models.onnx import Transformer
 
 WORLDS = Path(everyday.__file__).parent / "data" / "everyday" / "fit"
 
@@ -30,14 +31,8 @@ def texts() -> list[str]:
 
 def main() -> None:
     """Write the projection into the package."""
-    session, tokenizer = minilm.MiniLM()._model()
-    states = []
-    for text in texts():
-        encoding = tokenizer.encode(text)
-        ids = np.array([encoding.ids], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        states.append(session.run(["last_hidden_state"], inputs)[0][0, 1:-1])
-    rows = np.concatenate(states)
+    model = Transformer(minilm.NAME, lambda: minilm._load(None), lambda hidden, _: hidden[:, 1:-1], 0, 0)
+    rows = np.concatenate(model.encode(texts()))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     axes = np.linalg.svd(rows, full_matrices=False)[2][: minilm.TOKEN_SIZE]
     axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]  # a sign that does not vary

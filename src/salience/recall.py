@@ -37,7 +37,7 @@ from salience.rank.run import details, rank, weak
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
 from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
-from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope, rerank_scores
+from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
 
 MIN_REACH: Final = 100
@@ -242,8 +242,8 @@ def embed_query(services: Services, query: Query, texts: tuple[str, ...]) -> lis
 def _embed_within(services: Services, seconds: float | None, texts: Sequence[str]) -> list[Embedding] | None:
     try:
         if seconds is None:
-            return embed_each(services, texts)
-        return within(seconds, partial(embed_each, services, texts), _late_embeddings)
+            return embed_queries(services, texts)
+        return within(seconds, partial(embed_queries, services, texts), _late_embeddings)
     except (EmbedderError, TimeoutError):
         return None
 

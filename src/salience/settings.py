@@ -121,7 +121,9 @@ class Settings(BaseSettings):
     judge_model: str | None = Field(None, min_length=1, description="Model of the nli judge; unset: its default")
     judge_timeout: float = Field(5.0, gt=0, le=3600, description="Seconds that a write waits for the judge")
 
-    embedder: str = Field("minilm", description="Embedder: `minilm`, `static`, `multilingual`, `fastembed` or `openai`")
+    embedder: str = Field(
+        "minilm", description="Embedder: `minilm`, `static`, `bge`, `multilingual`, `fastembed` or `openai`"
+    )
     embedder_threads: int = Field(0, ge=0, le=1024, description="Threads of a local embedder; 0: one per core")
     token_vectors: bool = Field(
         True, description="Store the vectors of a memory's tokens too, 64 bytes per token (minilm)"
@@ -129,6 +131,8 @@ class Settings(BaseSettings):
     warm: bool = Field(False, description="Load the embedding model and the memories when a store is opened")
     embedder_cache: int = Field(1024, ge=0, description="Query vectors cached in memory")
     minilm_weights: Path | None = Field(None, description="Path of an alternative model.onnx for the minilm embedder")
+    query_prefix: str = Field("", description="Text before each query (fastembed, openai), if the model needs one")
+    passage_prefix: str = Field("", description="Text before each stored text (fastembed, openai)")
     fastembed_model: str = Field("BAAI/bge-small-en-v1.5", description="Model of the fastembed embedder")
     fastembed_cache: Path | None = Field(None, description="Directory of fastembed's models")
     openai_base_url: str = Field("https://api.openai.com/v1", description="Base URL of the openai embedder")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
@@ -37,23 +37,33 @@ Result = TypeVar("Result")
 
 
 def embed(services: Services, texts: Sequence[str]) -> list[Embedding]:
-    """Return the embedding of each text.
+    """Return the embedding of each stored text.
 
     Raises:
         EmbedderError: the embedder failed, or returned something other than one vector per text. The message leaves out
             the embedder's own error text, which may quote a memory.
     """
-    return embed_each(services, texts) if len(texts) == 1 else embed_with(services.embedder, texts)
+    passages = prefixed(services.embedder, "passage_prefix", texts)
+    return _embed_each(services, passages) if len(passages) == 1 else embed_with(services.embedder, passages)
 
 
-def embed_each(services: Services, texts: Sequence[str]) -> list[Embedding]:
-    """Return the embedding of each text, the same as if the text were embedded alone.
+def embed_queries(services: Services, texts: Sequence[str]) -> list[Embedding]:
+    """Return the embedding of each query, the same as if it were embedded alone.
 
-    Queries use this: some models give a text slightly different bits beside other texts.
+    Some models give a text slightly different bits beside other texts.
 
     Raises:
         EmbedderError: as `embed`.
     """
+    return _embed_each(services, prefixed(services.embedder, "query_prefix", texts))
+
+
+def prefixed(embedder: Embedder, prefix: Literal["query_prefix", "passage_prefix"], texts: Sequence[str]) -> list[str]:
+    """Return the texts with the prefix that the model was trained with, if it has one."""
+    return [f"{getattr(embedder, prefix, '')}{text}" for text in texts]
+
+
+def _embed_each(services: Services, texts: Sequence[str]) -> list[Embedding]:
     each: Callable[[Sequence[str]], list[Embedding]] | None = getattr(services.embedder, "embed_each", None)
     if each is None:
         return [embed_with(services.embedder, [text])[0] for text in texts]

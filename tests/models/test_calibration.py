@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.errors import InputError, MissingExtraError
+from salience.models.bge import BGE
 from salience.models.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, equal_error, fit, isotonic
 from salience.models.minilm import MiniLM
 from salience.models.multilingual import Multilingual
@@ -20,7 +21,7 @@ from salience.ports import Calibration
 from salience.testing.doubles import PlantedEmbedder
 
 NUMBERS = st.lists(st.floats(-1, 1), max_size=50)
-CLASSES = {MiniLM.name: MiniLM, Static.name: Static, Multilingual.name: Multilingual}
+CLASSES = {one.name: one for one in (MiniLM, Static, BGE, Multilingual)}
 
 
 @given(NUMBERS)

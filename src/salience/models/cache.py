@@ -49,6 +49,18 @@ class Wrapped:
         return found
 
     @property
+    def query_prefix(self) -> str:
+        """Text that the engine puts before each query."""
+        found: str = getattr(self._embedder, "query_prefix", "")
+        return found
+
+    @property
+    def passage_prefix(self) -> str:
+        """Text that the engine puts before each stored text."""
+        found: str = getattr(self._embedder, "passage_prefix", "")
+        return found
+
+    @property
     def token_size(self) -> int:
         """Length of a token vector; 0 if the embedder gives none."""
         found: int = getattr(self._embedder, "token_size", 0)

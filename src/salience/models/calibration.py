@@ -241,6 +241,12 @@ CALIBRATIONS: Final[Mapping[str, Calibration]] = {
         paraphrase=0.67,
         source=_SICK,
     ),
+    "bge-small-en-v1.5-int8": Calibration(
+        cosine=(0.0, 0.475, 0.631, 0.707, 0.764, 0.819, 0.876, 0.929, 0.974, 1.0),
+        relatedness=(0.0, 0.184, 0.476, 0.588, 0.643, 0.678, 0.733, 0.824, 0.918, 1.0),
+        paraphrase=0.769,
+        source=_SICK,
+    ),
     "universal-sentence-encoder-multilingual-3-int6": Calibration(
         cosine=(0.0, 0.233, 0.455, 0.586, 0.696, 0.787, 0.85, 0.904, 0.963, 1.0),
         relatedness=(0.0, 0.184, 0.482, 0.592, 0.667, 0.702, 0.727, 0.799, 0.891, 1.0),

@@ -67,6 +67,7 @@ class FastEmbed(_FastEmbedModel):
     Args:
         model: a name from `fastembed.TextEmbedding.list_supported_models()`, in any case.
         cache_dir: the folder of models; None for the library's default.
+        query_prefix, passage_prefix: texts that the engine puts before each query and each stored text.
 
     Raises:
         MissingExtraError: the library is not installed.
@@ -74,8 +75,11 @@ class FastEmbed(_FastEmbedModel):
 
     kind = "embedder"
 
-    def __init__(self, model: str, cache_dir: Path | None = None) -> None:
+    def __init__(
+        self, model: str, cache_dir: Path | None = None, *, query_prefix: str = "", passage_prefix: str = ""
+    ) -> None:
         super().__init__(model, cache_dir)
+        self.query_prefix, self.passage_prefix = query_prefix, passage_prefix
 
     @property
     def dimension(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from salience.batch import Vectors32, unit_vectors
 from salience.loading import Once, mapped, require
-from salience.models.minilm import cores
+from salience.models.onnx import cores
 
 MAX_CHARACTERS: Final = 4_000
 """Characters read of a text; a longer text would take more time and memory, and its vector would mean less."""

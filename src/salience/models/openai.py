@@ -57,6 +57,7 @@ class OpenAI:
         timeout: seconds to connect, and to wait for each part of the answer.
         retries: further attempts after a transient failure.
         send_dimension: request vectors of `dimension`, for models that can shorten theirs.
+        query_prefix, passage_prefix: texts that the engine puts before each query and each stored text.
         sleep: function that waits for a number of seconds.
 
     Raises:
@@ -73,10 +74,13 @@ class OpenAI:
         retries: int = 3,
         *,
         send_dimension: bool = False,
+        query_prefix: str = "",
+        passage_prefix: str = "",
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = f"openai:{model}"
         self.dimension = dimension
+        self.query_prefix, self.passage_prefix = query_prefix, passage_prefix
         url = checked_url("openai_base_url", base_url)
         self._endpoint = url.copy_with(path=url.path.rstrip("/") + "/embeddings")
         self.remote = self._endpoint.netloc.decode()  # writes limit how long they wait for a remote embedder

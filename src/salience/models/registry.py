@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from salience.errors import InputError, SalienceError, Words, unknown
 from salience.models import llm
+from salience.models.bge import BGE
 from salience.models.cache import Cached
 from salience.models.facts import LLMFactReader
 from salience.models.fastembed import DEFAULT_RERANKER, FastEmbed, FastEmbedReranker
@@ -47,14 +48,22 @@ def _openai_embedder(settings: Settings) -> Embedder:
         settings.openai_timeout,
         settings.openai_retries,
         send_dimension=settings.openai_send_dimension,
+        query_prefix=settings.query_prefix,
+        passage_prefix=settings.passage_prefix,
     )
 
 
 EMBEDDERS: Final[Choices[Embedder]] = {
     "minilm": lambda settings: MiniLM(settings.minilm_weights, settings.embedder_threads, settings.token_vectors),
     "static": lambda _: Static(),
+    "bge": lambda settings: BGE(settings.embedder_threads),
     "multilingual": lambda settings: Multilingual(settings.embedder_threads),
-    "fastembed": lambda settings: FastEmbed(settings.fastembed_model, settings.fastembed_cache),
+    "fastembed": lambda settings: FastEmbed(
+        settings.fastembed_model,
+        settings.fastembed_cache,
+        query_prefix=settings.query_prefix,
+        passage_prefix=settings.passage_prefix,
+    ),
     "openai": _openai_embedder,
 }
 RERANKERS: Final[Choices[Reranker | None]] = {

@@ -42,6 +42,9 @@ class Embedder(Protocol):
 
     A model that also gives a vector per token has `token_size`, their length, and `embed_tokens(texts)`, which returns
     what `embed` returns, and for each text int8[t, token_size]: the unit vectors of its tokens times `TOKEN_SCALE`.
+
+    A model that was trained with a prefix before each query, or before each stored text, has `query_prefix` or
+    `passage_prefix`; the engine puts it before the text.
     """
 
     @property
