@@ -7,6 +7,7 @@
 # make bench-postgres    docs/postgres-bench.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
 # make bench-server      docs/server-bench.md: speed of `salience serve` on loopback
 # make thresholds        docs/thresholds.md: error rate of each threshold, measured on DATA
+# make confidence        docs/confidence.md and the tables [confidence] of the profiles: fitted on DATA; about 5 minutes
 # make torture           files: kill -9, full disks, many processes, a change of model; every acknowledged write survives
 # make torture-postgres  a server: leaks between tenants, kill -9 of PostgreSQL, thousands of tenants
 # make torture-server    REST and MCP: no key may read, see or time another tenant's data
@@ -23,7 +24,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint bench bench-everyday bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server startup soak clean
+.PHONY: demo test test-all lint bench bench-everyday bench-postgres thresholds confidence torture torture-postgres torture-server fuzz bench-server startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -61,6 +62,9 @@ fuzz: $(VENV)/.dev
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m bench.thresholds $(DATA) > docs/thresholds.md
+
+confidence: $(VENV)/.dev
+	$(BIN)/python -m bench.confidence $(DATA) > docs/confidence.md
 
 torture: $(VENV)/.dev
 	$(BIN)/python -m bench.torture crash --runs 200 --seed 1

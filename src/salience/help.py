@@ -35,7 +35,7 @@ scope="global" selects memories without a project, scope="project" those of the 
 An answer without memories lists in out_of_scope the scopes that have some: name their project, user or agent.
 get, history and explain need only the id; a coordinate that the call names must match.""",
     "profiles": """\
-salience     meaning and words together; weak hits are marked; the default
+salience     meaning and words together; each hit has a confidence; the default
 precise      the same scores with a cut-off: no hits if no memory stands out
 mememory     similarity x scope x confidence x decay since the last update
 memlayer     0.70 cosine + 0.20 recency + 0.10 importance, nothing below 0.70

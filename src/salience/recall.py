@@ -33,7 +33,7 @@ from salience.extract.phrases import detect_intent
 from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.profile import Profile
-from salience.rank.run import details, rank, weak
+from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
 from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
@@ -353,12 +353,13 @@ def make_hits(services: Services, ranked: State, size: AnswerLimit) -> tuple[Hit
     size.add(fetched)
     memories = {memory.id: memory for memory in fetched}
     scores = details(ranked, ranked.rows)
-    weak_flags = weak(ranked)
     hits: list[Hit] = []
-    for memory_id, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, weak_flags, strict=True):
+    for memory_id, row, score, judgement in zip(ids, ranked.rows.tolist(), scores, judged(ranked), strict=True):
         if memory_id in memories:
             absorbed = tuple(batch.ids[list(ranked.absorbed.get(row, ()))].tolist())
-            hits.append(Hit(memories[memory_id], score.final, score, score.via, absorbed, weak=is_weak))
+            confidence, is_weak = judgement
+            hit = Hit(memories[memory_id], score.final, score, score.via, absorbed, weak=is_weak, confidence=confidence)
+            hits.append(hit)
     return tuple(hits)
 
 

@@ -66,7 +66,7 @@ def test_json_has_the_names_of_the_api(run_json, stored):
         "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope"
     }  # fmt: skip
     hit = found["hits"][0]
-    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank", "weak"}
+    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank", "weak", "confidence"}
     assert hit["memory"]["id"] == stored.alice
     assert hit["memory"]["created_at"].endswith("+00:00")
     assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}
@@ -253,7 +253,7 @@ def test_times_after_an_option_are_local_and_may_be_short(run_json, run, tokyo):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_an_unsure_answer_says_so_and_marks_its_hits(run, stored, terminal):
     printed = run("recall", "zebra crossing", "--user", "alice", terminal=terminal).stdout
-    assert "No memory clearly answers this; the closest are:" in printed
-    assert "weak" in printed
+    assert "No memory answers this. Closest:" in printed
+    assert "weak, confidence 0." in printed
     sure = run("recall", "query", "--user", "alice", terminal=terminal).stdout
-    assert "No memory clearly" not in sure
+    assert "No memory answers this" not in sure

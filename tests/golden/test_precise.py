@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+
+from salience.rank import profiles
 
 DENSE = 0.6
 NEUTRAL = 0.975  # of the score, for a memory of importance 0.5
@@ -15,6 +19,25 @@ def precise(planted):
 
 def contents(hits):
     return [hit.memory.content for hit in hits]
+
+
+def test_hits_have_a_confidence(precise):
+    memory = precise({"The vault key is under the lamp": 0.95})
+    memory.remember("The vault key is under the lamp")
+    (hit,) = found = memory.recall("query: where is the vault key?", dry_run=True)
+    model = profiles.load("precise").confidence
+    total = model.intercept + 0.95 * model.weights["match"] + model.weights["rank"]
+    assert hit.confidence == pytest.approx(1 / (1 + math.exp(-total)), abs=1e-6)
+    assert (hit.weak, found.confident) == (hit.confidence < model.confident_from, not hit.weak)
+
+
+def test_a_name_in_common_changes_the_confidence(precise):
+    memory = precise({"met Benedikt in Oslo": 0.95})
+    memory.remember("met Benedikt in Oslo")
+    named, unnamed = (memory.recall(text, dry_run=True)[0] for text in ("query: where is Benedikt?", "query"))
+    assert named.score_detail.entity == 1.0
+    odds = [hit.confidence / (1 - hit.confidence) for hit in (named, unnamed)]
+    assert math.log(odds[0] / odds[1]) == pytest.approx(profiles.load("precise").confidence.weights["entity"] * 0.15)
 
 
 def test_nothing_is_returned_where_nothing_fits(precise):

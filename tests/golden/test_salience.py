@@ -370,18 +370,57 @@ def test_two_people_have_two_budgets(planted):
     assert contents(hits)[0] == "My budget is 500 euros"
 
 
-WEAK = 0.3  # of the score without what the speaker adds
+MODEL = profiles.load("salience").confidence
+
+
+def confidence(match, late, rank, period=0.0):
+    """Return the confidence of a hit with a late interaction, and inside the window or not."""
+    weights = MODEL.weights
+    total = MODEL.intercept + weights["match"] * match + weights["rank"] / rank
+    total += weights["late_interaction"] * LATE_INTERACTION * late + weights["period"] * period
+    return 1 / (1 + math.exp(-total))
+
+
+def test_confidence_is_the_logistic_of_match_late_interaction_and_rank(planted):
+    hits = plant(planted).recall("query: the vault key", min_score=0, dry_run=True)
+    terms = {"vault key": {"vault", "key"}, "vault vault lamp door": {"vault"}, "lamp": set()}
+    telling = 2 * idf(4, 2) + idf(4, 0)  # nobody holds the word "query"
+    for rank, hit in enumerate(hits, 1):
+        text = hit.memory.content
+        covered = len(terms.get(text, {"key"})) * idf(4, 2) / telling
+        assert hit.confidence == pytest.approx(confidence(max(covered, COSINES[text]), COSINES[text], rank), abs=1e-6)
+        assert hit.weak == (hit.confidence < MODEL.confident_from)
+
+
+def test_the_confidence_of_a_hit_does_not_depend_on_the_limit(planted):
+    memory = planted(COSINES)
+    for text in COSINES:
+        memory.remember(text)
+    found = [[hit.confidence for hit in memory.recall("query: vault", limit=limit, dry_run=True)] for limit in (1, 4)]
+    assert found[0] == found[1][:1]
+
+
+def test_an_update_has_the_confidence_of_the_older_memory(planted, clock):
+    old, new = "My budget is 300 euros", "My budget is 500 euros"
+    memory = planted({old: 0.9, new: 0.5}, axes={old: 1, new: 1})
+    for day, text in ((1, old), (20, new)):
+        memory.remember(text, created_at=clock().replace(month=4, day=day))
+    first, second = memory.recall("query: what is my budget?", dry_run=True)
+    assert (first.memory.content, first.via.link) == (new, "update")
+    assert [first.confidence, second.confidence] == pytest.approx(
+        [confidence(0.9, 0.9, 1), confidence(0.9, 0.9, 2)], abs=1e-6
+    )
 
 
 def test_weak_hits_are_marked_and_not_hidden(planted):
-    texts = {"near": 0.6, "far": 0.3, "none": 0.0}
+    texts = {"near": 0.95, "far": 0.3, "none": 0.0}
     memory = planted(texts)
     for text in texts:
         memory.remember(text)
     found = memory.recall("query", dry_run=True)
     assert [(hit.memory.content, hit.weak) for hit in found] == [("near", False), ("far", True)]
-    assert [hit.score for hit in found] == pytest.approx([DENSE * 0.6 * NEUTRAL, DENSE * 0.3 * NEUTRAL], abs=1e-6)
-    assert found[1].score < WEAK < found[0].score
+    assert [hit.score for hit in found] == pytest.approx([DENSE * 0.95 * NEUTRAL, DENSE * 0.3 * NEUTRAL], abs=1e-6)
+    assert found[1].confidence < MODEL.confident_from < found[0].confidence
     assert found.confident
     assert contents(memory.recall("query", min_score=0, dry_run=True)) == ["near", "far", "none"]
     memory.forget(found[0].memory.id)
@@ -391,21 +430,23 @@ def test_weak_hits_are_marked_and_not_hidden(planted):
 
 
 def test_the_mark_does_not_depend_on_the_number_of_memories(planted):
-    texts = {f"text {number}": 0.34 if number % 2 else 0.35 for number in range(40)}
+    texts = {f"text {number}": 0.94 if number % 2 else 0.95 for number in range(40)}
     memory = planted(texts)
     for text in texts:
         memory.remember(text)
-        for hit in memory.recall("query", dry_run=True):
-            assert hit.weak == (DENSE * texts[hit.memory.content] * NEUTRAL < WEAK)
+        for rank, hit in enumerate(memory.recall("query", dry_run=True), 1):
+            assert hit.confidence == pytest.approx(
+                confidence(texts[hit.memory.content], texts[hit.memory.content], rank), abs=1e-6
+            )
 
 
 def test_a_name_alone_makes_no_answer_strong(planted):
-    memory = planted({"I sing": 0.2, "I paint": 0.5})
+    memory = planted({"I sing": 0.1, "I paint": 0.95})
     talk(memory, ("Ann", "I sing"))
     memory.ingest([{"speaker": "Ann", "content": "I paint"}], session_id="another")
     found = memory.recall("query: what does Ann do?", dry_run=True)
     assert [(hit.memory.content, hit.weak) for hit in found] == [("I paint", False), ("I sing", True)]
-    assert found[1].score > WEAK > found[1].score - SPEAKER * NEUTRAL
+    assert found[1].score > SPEAKER * NEUTRAL
 
 
 def days(memory, clock, **texts):

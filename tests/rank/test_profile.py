@@ -7,6 +7,7 @@ import pytest
 from salience import ProfileError
 from salience.batch import COLUMNS, PARTS
 from salience.rank import profiles
+from salience.rank.confidence import Model
 from salience.rank.profile import Profile, parse
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
@@ -53,6 +54,14 @@ def test_a_profile_of_ones_own():
     assert profile.weights("time") == {"similarity": 0.5, "recency": 0.9}
     assert profile.weights("unknown") == {"similarity": 0.5, "recency": 0.5}
     assert not any(part in profile.parts for part in ("terms", "entities", "vectors"))
+
+
+def test_a_model_of_confidence_reads_its_features():
+    table = "[confidence]\nintercept = -1\nweights = { match = 2, similarity = -0.5 }\n"
+    profile = parse(GOOD + table, "mine.toml")
+    assert profile.confidence == Model(-1.0, {"match": 2.0, "similarity": -0.5}, 0.5)
+    assert "cosine" in profile.columns
+    assert "terms" in profile.parts
 
 
 def test_derived_values_follow_a_changed_profile():
@@ -113,6 +122,23 @@ def test_derived_values_follow_a_changed_profile():
         ("[signal.similarity]", "limit = 9\nmax_limit = 5\n[signal.similarity]", "limit is 9. .* from 1 to 5"),
         ("[signal.similarity]", 'threshold_scale = "log"\n[signal.similarity]', "threshold_scale 'log' is unknown"),
         ("[signal.similarity]", "signal = 1\n#", "TOML"),
+        ("[intent.time]", "[confidence]\nintercept = 1\n[intent.time]", "confidence.weights is missing"),
+        ("[intent.time]", "[confidence]\nweights = {}\n[intent.time]", "confidence.intercept is missing"),
+        (
+            "[intent.time]",
+            "[confidence]\nintercept = 1\nweights = { luck = 1 }\n[intent.time]",
+            "confidence.weights.luck is an unknown key. Known keys here: match, rank, recency, similarity",
+        ),
+        (
+            "[intent.time]",
+            "[confidence]\nintercept = 1\nweights = {}\nconfident_from = 2\n[intent.time]",
+            "confidence.confident_from is 2",
+        ),
+        (
+            "[signal.similarity]",
+            "weak_below = 1\n[confidence]\nintercept = 1\nweights = {}\n[signal.similarity]",
+            r"weak_below excludes the table \[confidence\]",
+        ),
     ],
 )
 def test_a_broken_profile_names_the_key_and_the_remedy(old, new, message):

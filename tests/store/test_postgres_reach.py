@@ -187,6 +187,21 @@ def test_a_question_about_a_time_alone_reaches_what_lies_in_it(tables, monkeypat
         assert {hit.memory.content for hit in found if not hit.weak} == set(day)
 
 
+def test_a_question_about_a_time_alone_reaches_stated_times_and_sessions(tables, monkeypatch, clock):
+    monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
+    near = {f"what happened {number}": 0.9 for number in range(130)}
+    far = {"We fly on 20 May": 0.0, "sowed beans": 0.0}
+    with salience.connect(tables, embedder=PlantedEmbedder({**near, **far}), clock=clock) as memory:
+        memory.remember("We fly on 20 May")
+        memory.remember("sowed beans", session_id="first", created_at=clock() - timedelta(days=8))
+        memory.remember_many([{"content": text, "session_id": "second"} for text in near])
+        clock.advance(days=1)
+        (hit,) = [hit for hit in memory.recall("what happens on 20 May?", dry_run=True) if not hit.weak]
+        assert (hit.memory.content, hit.score_detail.period) == ("We fly on 20 May", 0.5)
+        (hit,) = [hit for hit in memory.recall("what was our first session about?", dry_run=True) if not hit.weak]
+        assert (hit.memory.content, hit.score_detail.period) == ("sowed beans", 1.0)
+
+
 def test_memories_that_are_named_are_read_alone(both, monkeypatch):
     """Without a reach, each that is named comes; to read all others with them would be to read a tenant whole."""
     whole, indexes = both

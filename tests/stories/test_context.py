@@ -113,7 +113,7 @@ def test_only_what_was_packed_is_touched(planted):
 
 
 def test_weak_hits_are_marked_and_limited(planted):
-    texts = {"near": 0.6, **{f"far {number}": 0.3 - number / 100 for number in range(9)}}
+    texts = {"near": 0.95, **{f"far {number}": 0.3 - number / 100 for number in range(9)}}
     memory = planted(texts)
     for text in texts:
         memory.remember(text)

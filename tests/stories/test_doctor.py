@@ -25,6 +25,7 @@ MENDABLE = {
     "terms": "UPDATE memories SET terms = 'x' WHERE content = :secret",
     "terms of a version": "UPDATE versions SET terms = 'x'",
     "distinctions": "UPDATE memories SET distinctions = 'number:1' WHERE content = :secret",
+    "event": "UPDATE memories SET event_start = 1, event_end = 2 WHERE content = :secret",
     "vector of zeros": "UPDATE memories SET vector = zeroblob(64) WHERE content = :secret",
     "vector of NaN": "UPDATE memories SET vector = :nan WHERE content = :secret",
     "vector of length 2": "UPDATE memories SET vector = :long WHERE content = :secret",
@@ -83,6 +84,8 @@ UNREADABLE = {
     "access_count": "'often'",
     "terms": "x'ff'",
     "distinctions": "x'ff'",
+    "event_start": "'soon'",
+    "event_start without an end": "1",
     "vector": "zeroblob(7)",
     "vector of another length": "zeroblob(8)",
     "vector of text": "'text'",
@@ -202,7 +205,7 @@ def test_an_unreadable_row_is_a_store_error_with_its_id(opened, path, name, when
         other.execute("UPDATE meta SET value = value + 1 WHERE name = 'sequence'")
         other.commit()
     memory = memory if when == "while it is open" else opened()
-    derived = column in ("terms", "distinctions", "vector")
+    derived = column in ("terms", "distinctions", "event_start", "vector")
     calls = {
         "recall": lambda: memory.recall(SECRET, limit=100, min_score=0.0, user_id=salience.ANY),
         "get": lambda: memory.get(damaged, user_id=salience.ANY),
@@ -217,7 +220,7 @@ def test_an_unreadable_row_is_a_store_error_with_its_id(opened, path, name, when
         assert error.__cause__ is None
     if not derived:
         assert {"recall", "get", "history", "update", "export"} == raised.keys() - {"stats"}  # counts in SQL
-    if column not in ("terms", "distinctions"):
+    if column not in ("terms", "distinctions", "event_start"):
         for error in raised.values():
             assert isinstance(error, DamagedError)
             assert (error.id, error.column) == (damaged, column)
@@ -266,7 +269,7 @@ def test_repair_moves_unreadable_rows_aside(opened, path, name):
     after = memory.doctor()
     assert (after.findings, after.pending) == ((), int(column == "vector"))
     aside = path.with_name(f"{path.name}.damaged.jsonl")
-    if column in ("terms", "distinctions", "vector"):  # what follows from the text is made anew
+    if column in ("terms", "distinctions", "event_start", "vector"):  # what follows from the text is made anew
         assert after.memories == 10
         assert not aside.exists()
         return

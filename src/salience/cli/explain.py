@@ -31,13 +31,14 @@ def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from salience.cli.results import arithmetic
+    from salience.cli.results import arithmetic, confidence
 
     with call.engine() as engine:
         found = engine.explain(query, memory_id, **call.given)
     head = [found.id, f"profile {found.profile}"]
     head += [f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []
     score = [] if found.score_detail is None else arithmetic(found.score_detail)
+    score += confidence(found)
     values = [(name, getattr(found, name)) for name in ("stage", "rank", "by", "reason", "counterfactual")]
     lines = [f"# {'; '.join(head)}", *(tsv(name, value) for name, value in values if value is not None)]
     path = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold", style="dim"), padding=(0, 2))

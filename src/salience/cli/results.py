@@ -29,14 +29,14 @@ from salience.cli.output import (
     truncate,
     tsv,
 )
-from salience.records import Hit, Memory, Page, Recall, Receipt, ScoreDetail, Stats, Version
+from salience.records import Explanation, Hit, Memory, Page, Recall, Receipt, ScoreDetail, Stats, Version
 from salience.records.ids import short_id
 from salience.text import counted
 from salience.wire.responses import to_json
 
 BAR: Final = 20
 """Width of the longest score bar."""
-UNSURE: Final = "No memory clearly answers this; the closest are:"
+UNSURE: Final = "No memory answers this. Closest:"
 NOTHING_FOUND: Final = (
     "Nothing found. Under a profile with a minimum score or a cut-off, --min-score 0 shows the nearest memories."
 )
@@ -154,11 +154,16 @@ def time_cue(found: Recall) -> list[str]:
 
 def _remarks(hit: Hit) -> list[str]:
     return [
-        *(["weak"] if hit.weak else []),
+        *([", ".join(_judged(hit))] if _judged(hit) else []),
         *([f"via {short_id(hit.via.id)} ({hit.via.link})"] if hit.via is not None else []),
         *([f"collapsed {', '.join(map(short_id, hit.absorbed))} into it"] if hit.absorbed else []),
         *([f"rerank {hit.rerank:.3f}"] if hit.rerank is not None else []),
     ]
+
+
+def _judged(hit: Hit) -> list[str]:
+    confidence = [] if hit.confidence is None else [f"confidence {hit.confidence:.2f}"]
+    return [*(["weak"] if hit.weak else []), *confidence]
 
 
 def _explained(rank: int, hit: Hit) -> list[str]:
@@ -173,6 +178,19 @@ def arithmetic(detail: ScoreDetail) -> list[str]:
         sign = "+ " if part.combine == "sum" else "x "
         lines.append(f"   {part.signal:{width}}  {part.raw:9.6f}  {part.weight:7.3f}  {sign}{part.contribution:.6f}")
     return [*lines, f"   {formula(detail)} = {detail.recompute():.6f}"]
+
+
+def confidence(found: Explanation) -> list[str]:
+    """Return the confidence of a returned memory as lines: its terms, then the total; empty without a confidence."""
+    if found.confidence is None:
+        return []
+    parts = found.confidence_parts
+    width = max(len(part.signal) for part in parts)
+    lines = [
+        f"   {part.signal:{width}}  {part.raw:9.6f}  {part.weight:7.3f}  + {part.contribution:.6f}" for part in parts
+    ]
+    total = sum(part.contribution for part in parts)
+    return ["", f"   confidence {found.confidence:.6f} = 1 / (1 + exp(-({total:.6f}))), the sum of", *lines]
 
 
 def formula(detail: ScoreDetail) -> str:

@@ -40,6 +40,7 @@ from salience.explain.trace import (
     verdicts,
 )
 from salience.ports import Need, Reranker, Services
+from salience.rank.confidence import confidence_parts, confidences
 from salience.rank.profile import Profile
 from salience.rank.run import details
 from salience.rank.signals import lexical_cosines
@@ -197,6 +198,7 @@ def explain_ranked(trace: Trace, row: int) -> Explanation:
     """Return the explanation of a ranked row, without a counterfactual."""
     found = verdicts(trace)
     by = int(found.by[row])
+    places, confidence = np.flatnonzero(trace.ranked.rows == row), confidences(trace.ranked)
     return Explanation(
         id=str(trace.batch.ids[row]),
         stage=found.stage[row],
@@ -207,6 +209,8 @@ def explain_ranked(trace: Trace, row: int) -> Explanation:
         path=texts.steps_before(trace.profile) + texts.path(trace, row),
         counterfactual=None,
         profile=trace.profile.name,
+        confidence=float(confidence[places[0]]) if confidence is not None and len(places) else None,
+        confidence_parts=confidence_parts(trace.ranked, int(places[0])) if len(places) else (),
     )
 
 

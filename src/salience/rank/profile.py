@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from salience.batch import PARTS
 from salience.errors import InputError, ProfileError, Words, shown, wrong_type
+from salience.rank.confidence import FEATURES, READS, Model
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES, State
 from salience.records import ScoreDetail, checks
@@ -70,7 +71,9 @@ class Profile:
         stages, stage_parameters: names of the stages in order, and parameters by name.
         limit, max_limit: default and maximum number of hits.
         min_score: default least score; None for no minimum.
-        weak_below: score without the signal `speaker` below which a hit is marked weak; None marks none.
+        weak_below: score without the signal `speaker` below which a hit is marked weak; None marks none. Not used with
+            a `confidence`.
+        confidence: model of the confidence of hits; None: hits have no confidence.
         threshold_scale: scale of similarities and thresholds: raw cosines or calibrated relatedness.
         candidates: (factor, minimum): rank the factor x limit nearest by cosine, at least the minimum; None ranks every
             visible memory.
@@ -96,6 +99,7 @@ class Profile:
     max_limit: int = LIMIT
     min_score: float | None = None
     weak_below: float | None = None
+    confidence: Model | None = None
     threshold_scale: Literal["raw", "calibrated"] = "raw"
     candidates: tuple[int, int] | None = None
     intents: Mapping[str, IntentRule] = field(default_factory=dict)
@@ -116,7 +120,7 @@ class Profile:
     def __post_init__(self) -> None:
         signals, stages = [SIGNALS[term.signal] for term in self.terms], [STAGES[name] for name in self.stages]
         inputs = [signal.inputs(term.parameters) for signal, term in zip(signals, self.terms, strict=True)]
-        reads = frozenset().union(*inputs, *(stage.reads for stage in stages))
+        reads = frozenset().union(*inputs, *(stage.reads for stage in stages), READS if self.confidence else ())
         derived = {
             "columns": reads - PARTS,
             "parts": reads & PARTS,
@@ -193,7 +197,7 @@ def parse(text: str, source: str) -> Profile:
 
 _KEYS: Final = (
     "name", "summary", "combine", "limit", "max_limit", "min_score", "weak_below", "threshold_scale", "stages",
-    "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph", "first_person",
+    "confidence", "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph", "first_person",
 )  # fmt: skip
 
 
@@ -227,6 +231,7 @@ def _profile(data: dict[str, Any]) -> Profile:
         max_limit=max_limit,
         min_score=_optional("min_score", data.get("min_score"), 0.0, 100.0),
         weak_below=_optional("weak_below", data.get("weak_below"), 0.0, 100.0),
+        confidence=_confidence(data, terms),
         threshold_scale=scale,
         candidates=_candidates(data),
         intents={name: _intent(name, table, terms) for name, table in _tables("intent", data).items()},
@@ -326,6 +331,22 @@ def _candidates(data: Mapping[str, Any]) -> tuple[int, int] | None:
         checks.whole(f"candidates.{name}", _required(name, table, "candidates"), low, high) for name, low, high in names
     )
     return per_limit, minimum
+
+
+def _confidence(data: Mapping[str, Any], terms: Iterable[Term]) -> Model | None:
+    if "confidence" not in data:
+        return None
+    if "weak_below" in data:
+        problem = "excludes the table [confidence], from which weak hits follow"
+        raise ProfileError("weak_below", data["weak_below"], "Leave out one of them.", problem)
+    table = _known("confidence", data["confidence"], ("intercept", "weights", "confident_from"))
+    names = [*FEATURES, *(term.label for term in terms)]
+    weights = _known("confidence.weights", _required("weights", table, "confidence"), names)
+    return Model(
+        checks.number("confidence.intercept", _required("intercept", table, "confidence"), -100.0, 100.0),
+        {name: checks.number(f"confidence.weights.{name}", weight, -100.0, 100.0) for name, weight in weights.items()},
+        checks.number("confidence.confident_from", table.get("confident_from", 0.5), 0.0, 1.0),
+    )
 
 
 def _optional(path: str, value: object, low: float, high: float) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from salience.batch import Batch, Rows
 from salience.ports import EDGE, Need
+from salience.rank.confidence import confidences
 from salience.rank.profile import Profile
 from salience.rank.stages import State, TokenReader, without_speaker
 from salience.records import Part, ScoreDetail, Via
@@ -24,16 +25,19 @@ def advanced(state: State, step: int) -> State:
     return state.profile.steps[step](replace(state, step=step))
 
 
-def weak(state: State) -> list[bool]:
-    """Return, for each of `state.rows`, whether its score without the signal `speaker` is below `profile.weak_below`.
+def judged(state: State) -> list[tuple[float | None, bool]]:
+    """Return, for each of `state.rows`, its confidence (None if the profile has no model) and whether it is weak.
 
-    A name in the question says whose words are meant, not that they answer it.
+    A weak hit has a confidence below `confident_from`, or else a score below `weak_below`. The signal `speaker` does
+    not count in that score: a name in the question says whose words are meant, not that they answer it.
     """
-    profile = state.profile
+    profile, found = state.profile, confidences(state)
+    if profile.confidence is not None and found is not None:
+        return [(value, value < profile.confidence.confident_from) for value in found.tolist()]
     if profile.weak_below is None:
-        return [False] * len(state.rows)
-    found: list[bool] = (without_speaker(state)[state.rows] < profile.weak_below - EDGE).tolist()
-    return found
+        return [(None, False)] * len(state.rows)
+    low = without_speaker(state)[state.rows] < profile.weak_below - EDGE
+    return [(None, is_weak) for is_weak in low.tolist()]
 
 
 def details(state: State, rows: Rows) -> list[ScoreDetail]:

@@ -225,8 +225,9 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
     The time of a memory is its `created_at`, or the time that its text states if that fits better: the fit is at least
     the share of that time that lies in the window. For `created_at`, it is 1 inside the window of the query. Outside it
     falls towards `floor` as exp(-distance / (length of the window + slack)); an open window has length 0. A window
-    bounded by an event ("before the move") ends at the memory that names the event best. An order ("the latest") falls
-    linearly from the wanted end of the living memories to the other end.
+    bounded by an event ("before the move") ends at the memory that names the event best, and only `created_at` counts
+    for it and for sessions. An order ("the latest") falls linearly from the wanted end of the living memories to the
+    other end.
     """
     fit = np.ones(len(batch))
     cue = need.intent.time
@@ -241,7 +242,7 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
         length = end - start if np.isfinite(start) and np.isfinite(end) else 0.0
         distance = np.maximum(np.maximum(start - moments, moments - end), 0.0)
         fit = np.exp(-distance / max(length + slack_days * DAY, 1.0))
-        if cue.sessions is None:
+        if cue.sessions is None and event is None:
             fit = np.maximum(fit, _stated(batch, start, end))
         fit = fit * _order(batch, cue) if cue.order else fit
     return floor + (1.0 - floor) * fit

@@ -113,7 +113,9 @@ class Hit:
         via: the memory that gave the hit a higher score than its own, if any.
         absorbed: ids of near-duplicates that were collapsed into this hit, best first.
         rerank: the reranker's score, which orders the hits; None without a reranker.
-        weak: whether the memory fits the query so little that it may not answer it (the profile's `weak_below`).
+        weak: whether the memory may well not answer the query: its confidence is below the profile's `confident_from`.
+        confidence: calibrated probability, [0, 1], that the memory answers the query; None if the profile has no
+            `[confidence]`. A reranker does not change it.
     """
 
     memory: Memory
@@ -123,10 +125,12 @@ class Hit:
     absorbed: tuple[str, ...] = ()
     rerank: float | None = None
     weak: bool = False
+    confidence: float | None = None
 
     def __str__(self) -> str:
-        """Return one line: score, `weak` if it is, short id, kind, day and shortened content."""
-        return f"{self.score:.3f} {'weak ' if self.weak else ''}{_line(self.memory)}"
+        """Return one line: score, confidence if known, `weak` if it is, short id, kind, day and shortened content."""
+        confidence = "" if self.confidence is None else f"confidence {self.confidence:.2f} "
+        return f"{self.score:.3f} {confidence}{'weak ' if self.weak else ''}{_line(self.memory)}"
 
     def __repr__(self) -> str:
         return f"Hit({self})"
@@ -152,7 +156,8 @@ class Recall(Sequence[Hit]):
             `touch` (the recall counters are not written).
         timings: milliseconds by step.
         reranker: name of the reranker that ordered the hits; None: the order is the profile's.
-        confident: whether at least one hit is not weak; False: probably no memory answers the query.
+        confident: whether at least one hit is not weak; False: probably no memory answers the query, and the hits are
+            only the closest.
         out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
             project, user or agent; those with the most memories first.
     """
@@ -224,6 +229,8 @@ class Explanation:
             that change; None if there is no simple one.
         profile: name of the profile.
         degraded: as in `Recall`.
+        confidence: the hit's confidence; None if the memory is not returned, or the profile has no `[confidence]`.
+        confidence_parts: the terms of a sum x with `confidence` = 1 / (1 + exp(-x)): the intercept, then the features.
     """
 
     id: str
@@ -236,6 +243,8 @@ class Explanation:
     counterfactual: str | None
     profile: str
     degraded: tuple[str, ...] = ()
+    confidence: float | None = None
+    confidence_parts: tuple[Part, ...] = ()
 
 
 Label = Literal["duplicate", "update", "contradiction", "related"]

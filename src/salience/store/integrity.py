@@ -29,8 +29,9 @@ MOST: Final = 100
 """Maximum findings of one kind."""
 _VERSIONED: Final = ("memories", "versions")
 _DERIVED: Final = ("terms", "distinctions")
-_EVENT: Final = ("event_start", "event_end")
 """Columns that are derived from a memory's text, and can be computed again."""
+_EVENT: Final = ("event_start", "event_end")
+"""Columns of the time that a text states, derived likewise."""
 _BACKUP: Final = "Put a backup in its place: salience reinstate FILE"
 _MENDED: Final = "To mend it: salience doctor --repair"
 _ASIDE: Final = ".damaged.jsonl"
@@ -230,7 +231,8 @@ def _damaged(connection: Connection) -> Iterator[tuple[tuple[str, int], str | No
         names = ", ".join((*RECORD, *_DERIVED, *_EVENT))
         for row in connection.exec_driver_sql(f"SELECT rowid, {names} FROM {table}").mappings():  # noqa: S608
             column = next((name for name in _DERIVED if not isinstance(row[name], str)), None)
-            column = next((name for name in _EVENT if not isinstance(row[name], int | None)), column)
+            if {type(row[name]) for name in _EVENT} not in ({int}, {type(None)}):
+                column = _EVENT[0]
             mend: Repair = _blank
             try:
                 to_memory(row)
@@ -245,9 +247,8 @@ def _damaged(connection: Connection) -> Iterator[tuple[tuple[str, int], str | No
 def _blank(connection: Connection) -> None:
     """Empty unreadable derived columns, so that they are computed again."""
     for table in _VERSIONED:
-        for name in _EVENT:
-            wrong = f"typeof({name}) NOT IN ('integer', 'null')"
-            connection.exec_driver_sql(f"UPDATE {table} SET event_start = NULL, event_end = NULL WHERE {wrong}")  # noqa: S608
+        wrong = "typeof(event_start) NOT IN ('integer', 'null') OR typeof(event_start) <> typeof(event_end)"
+        connection.exec_driver_sql(f"UPDATE {table} SET event_start = NULL, event_end = NULL WHERE {wrong}")  # noqa: S608
         for name in _DERIVED:
             connection.exec_driver_sql(f"UPDATE {table} SET {name} = '' WHERE typeof({name}) <> 'text'")  # noqa: S608
 

@@ -63,9 +63,14 @@ def recall(found: records.Recall) -> str:
         return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_degraded(found.degraded)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
     if not found.confident:
-        head = f"No memory answers this; closest: {head}"
-    hits = [f"{hit.score:.3f} {'weak ' if hit.weak else ''}{memory(hit.memory)}" for hit in found.hits]
+        head = f"No memory answers this. Closest: {head}"
+    hits = [f"{hit.score:.3f} {_judged(hit)}{memory(hit.memory)}" for hit in found.hits]
     return "\n".join([head, *hits, *_degraded(found.degraded)])
+
+
+def _judged(hit: records.Hit) -> str:
+    confidence = "" if hit.confidence is None else f"confidence {hit.confidence:.2f} "
+    return f"{'weak ' if hit.weak else ''}{confidence}"
 
 
 def recalls(found: Sequence[records.Recall]) -> str:

@@ -1,0 +1,307 @@
+"""Fit the confidence of hits: prints docs/confidence.md, and writes the fitted tables into the profiles.
+
+    python -m bench.confidence FOLDER > docs/confidence.md
+
+FOLDER has `locomo/` and `beam/`; the everyday worlds are part of the package. The features are those that the
+`[confidence]` table of a profile names. To try others, edit its weights and run the program again.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from bench.page import table
+from salience import recall as recalls
+from salience import settings
+from salience.batch import Floats
+from salience.evaluate import datasets
+from salience.evaluate.datasets import Conversation, Question, everyday
+from salience.evaluate.metrics import Mask, Rate
+from salience.evaluate.run import foreign
+from salience.evaluate.stores import ConversationStore, cache_folder, opened
+from salience.models import registry
+from salience.ports import Embedder
+from salience.rank import profiles
+from salience.rank.confidence import Model, features
+from salience.rank.profile import Profile
+from salience.rank.stages import State
+from salience.records import Query, Scope
+
+Half = Literal["fit", "report"]
+PROFILES: Final = ("salience", "precise")
+FOLDER: Final = Path(profiles.__file__).parent
+LIMIT: Final = 5
+"""Hits per question, the default limit of the profiles."""
+FOREIGNERS: Final = 250
+BINS: Final = 10
+MOST_WRONG: Final = 0.1
+"""Share of the unanswerable everyday questions of the fit half that may be confident."""
+RIDGE: Final = 1e-4
+FIT: Final[Mapping[str, frozenset[str]]] = {
+    "locomo": frozenset({"conv-26", "conv-30", "conv-41"}),
+    "beam": frozenset({"1", "2", "3", "4", "5"}),
+}
+"""Conversations of the fit half; the others report."""
+UNCLEAR: Final = frozenset({"summarization", "event_ordering", "instruction_following"})
+"""Categories of BEAM that ask for no particular message."""
+EVERYDAY, REMOVED, WORDS_ONLY, OTHERS = "everyday", "everyday, answers removed", "everyday, no embedding", "polyglot"
+WEIGHTS: Final = {EVERYDAY: 0.6, REMOVED: 0.1, "LoCoMo": 0.12, "LoCoMo, foreign": 0.06, "BEAM": 0.12}
+"""Weight of each set in the fit; each question of a set weighs the same."""
+HEAD: Final = """\
+# How sure a hit is
+
+Made by `make confidence`, which runs `python -m bench.confidence`; do not edit it by hand.
+
+`hit.confidence` is the probability that the memory answers the question:
+
+```text
+confidence = 1 / (1 + exp(-(intercept + sum of weight x feature)))
+```
+
+The table `[confidence]` of a profile holds the numbers. A hit is **weak** if its confidence is below `confident_from`,
+and `recall.confident` is true if at least one hit is not weak. A profile without the table gives `None`, and marks
+hits as weak by their score if it sets `weak_below`. `salience explain` shows the terms of the sum.
+
+| feature | value |
+|---|---|
+| `match` | the larger of the similarity and the share of the question's terms, by IDF, that the memory contains |
+| `rank` | 1 / rank of the hit in the profile's order: 1 for the first hit, 0.5 for the second |
+| the label of a signal | the contribution of that signal to the score |
+
+A newer memory that took over the score of an older one (stage `update`) has the features of the older one, except its
+rank. Without an embedding of the question (`degraded`), the similarity is lexical: the confidence depends on words
+alone. A reranker changes the order of the hits and not their confidence.
+
+## The data
+
+The embedder is minilm. Half of the data fits the numbers; every figure below is from the other half.
+
+| set | questions | fit | report |
+|---|---|---|---|
+| everyday | on hand-written worlds | {fit} | {report} |
+| everyday, answers removed | the answerable ones, without the memories that answer them | the same | the same |
+| everyday, no embedding | the same as everyday, answered by words alone | | the same |
+| polyglot | on worlds in other languages than English | | polyglot-b |
+| LoCoMo | categories 1 to 4; category 5 has no answer | conv-26, 30, 41 | conv-42, 43 |
+| LoCoMo, foreign | of another conversation, with the names swapped or removed | the same | the same |
+| BEAM | that ask for particular messages; abstention has no answer | chats 1 to 5 | chats 6 to 10 |
+
+`confident_from` is the least value at which at most {most:.0%} of the unanswerable everyday questions of the fit half
+are confident.
+"""
+COLUMNS: Final = (
+    "questions", "hits", "right", "ECE", "AUC", "unanswerable, but confident", "first hit right, but not confident"
+)  # fmt: skip
+BELOW: Final = """\
+`right` is the share of right hits. `ECE` is the difference between mean confidence and that share, averaged over {bins}
+bins of confidence and weighted by hits. `AUC` is the probability that a right hit has a higher confidence than a wrong
+one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its hits.
+
+    Attributes:
+        kind: the set.
+        half: of the data.
+        answerable: whether a stored memory answers it.
+        right: bool[k], whether each hit is evidence.
+        features: float64[k, f].
+    """
+
+    kind: str
+    half: Half
+    answerable: bool
+    right: Mask
+    features: Floats
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fit the profiles, write their tables, and print the page."""
+    (folder,) = map(Path, arguments)
+    names = {half: ", ".join(world.name for world in _worlds(half)) for half in everyday.HALVES}
+    print(HEAD.format(most=MOST_WRONG, **names))
+    for name, asked in measured(folder, [profiles.load(name) for name in PROFILES]).items():
+        model = fitted(asked, list(_model(profiles.load(name)).weights))
+        write(FOLDER / f"{name}.toml", model)
+        print(page(name, model, [one for one in asked if one.half == "report"]))
+
+
+def _model(profile: Profile) -> Model:
+    if profile.confidence is None:
+        raise SystemExit(f"profile {profile.name} has no [confidence]")
+    return profile.confidence
+
+
+def _worlds(half: Half) -> list[Conversation]:
+    """Return the English worlds of one half."""
+    return [one for one in everyday.worlds(half) if not any(question.language for question in one.questions)]
+
+
+def sets(folder: Path) -> Iterator[tuple[str, Half, Conversation]]:
+    """Yield the name of a set, the half and a conversation with the questions to ask."""
+    for half in everyday.HALVES:
+        for world in everyday.worlds(half):
+            is_english = not any(question.language for question in world.questions)
+            yield (EVERYDAY if is_english else OTHERS), half, world
+            if is_english:
+                yield REMOVED, half, replace(world, questions=tuple(one for one in world.questions if one.answerable))
+                yield WORDS_ONLY, half, world
+    talks = [one for path in sorted((folder / "locomo").glob("*.json")) for one in datasets.conversations(path)]
+    for half in everyday.HALVES:
+        group = [one for one in talks if (one.name in FIT["locomo"]) == (half == "fit")]
+        across = [foreign(group, FOREIGNERS, naming, seed=0) for naming in ("swap", "strip")]
+        for talk in group:
+            yield "LoCoMo", half, talk
+            asked = (replace(one, scope=Scope()) for found in across for one in found[talk.name])
+            yield "LoCoMo, foreign", half, replace(talk, questions=tuple(asked))
+    for chat in datasets.conversations(folder / "beam"):
+        clear = tuple(one for one in chat.questions if one.category not in UNCLEAR)
+        yield "BEAM", "fit" if chat.name in FIT["beam"] else "report", replace(chat, questions=clear)
+
+
+def measured(folder: Path, ranked: Sequence[Profile]) -> dict[str, list[Asked]]:
+    """Return name of a profile -> the questions of all sets with their hits under that profile."""
+    model = registry.embedder("minilm", settings.load())
+    found: dict[str, list[Asked]] = {profile.name: [] for profile in ranked}
+    for kind, half, conversation in sets(folder):
+        print(f"{kind}: {conversation.name}, {len(conversation.questions)} questions", file=sys.stderr)
+        with opened(conversation, model, cache_folder()) as store:
+            for question in conversation.questions:
+                evidence = {id for id, ref in store.refs.items() if question.answerable and ref in question.evidence}
+                if question.answerable and not evidence:
+                    continue
+                gone = [id for id, ref in store.refs.items() if id in evidence or ref in question.outdated]
+                for id in gone if kind == REMOVED else ():
+                    store.engine.forget(id, user_id=question.scope.user_id)
+                for profile in ranked:
+                    state = ask(store, profile, question, None if kind == WORDS_ONLY else model)
+                    values = np.stack([*features(state).values()], axis=1)
+                    right = np.array([str(state.batch.ids[row]) in evidence for row in state.rows], np.bool_)
+                    is_answerable = question.answerable and kind != REMOVED
+                    found[profile.name].append(Asked(kind, half, is_answerable, right, values))
+                for id in gone if kind == REMOVED else ():
+                    store.engine.restore(id, user_id=question.scope.user_id)
+    return found
+
+
+def ask(store: ConversationStore, profile: Profile, question: Question, embedder: Embedder | None) -> State:
+    """Return the ranking of a question, without an embedding if `embedder` is None."""
+    services = store.services
+    scope = replace(question.scope, tenant=services.tenant)
+    query = Query(text=question.question, scope=scope, limit=LIMIT, now=question.now or store.end, dry_run=True)
+    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
+    vectors = None if embedder is None else recalls.embed_query(services, query, texts)
+    return recalls.search(services, profile, recalls.with_vectors(need, vectors), query.text, [])
+
+
+def fitted(asked: Iterable[Asked], names: Sequence[str]) -> Model:
+    """Return the logistic model with the largest likelihood on the fit half, rounded to two decimals."""
+    chosen = [one for one in asked if one.half == "fit" and one.kind in WEIGHTS]
+    kinds = [one.kind for one in chosen]
+    values, right = np.concatenate([one.features for one in chosen]), np.concatenate([one.right for one in chosen])
+    weights = np.concatenate([np.full(len(one.right), WEIGHTS[one.kind] / kinds.count(one.kind)) for one in chosen])
+    matrix = np.column_stack([np.ones(len(values)), values])
+    ridge = np.diag([0.0, *np.full(len(names), RIDGE)])
+    beta = np.zeros(len(names) + 1)
+    for _ in range(50):  # Newton's method
+        chance = 1 / (1 + np.exp(-matrix @ beta))
+        gradient = matrix.T @ (weights * (right - chance)) - ridge @ beta
+        curvature = (matrix * (weights * chance * (1 - chance))[:, None]).T @ matrix + ridge
+        beta += np.linalg.solve(curvature, gradient)
+    beta = np.round(beta, 2)
+    model = Model(float(beta[0]), dict(zip(names, beta[1:].tolist(), strict=True)))
+    unanswerable = [one for one in chosen if one.kind == EVERYDAY and not one.answerable]
+    best = np.sort([chances(one, model).max(initial=0.0) for one in unanswerable])[::-1]
+    return replace(model, confident_from=float(np.floor(best[int(MOST_WRONG * len(best))] * 100 + 1) / 100))
+
+
+def chances(one: Asked, model: Model) -> Floats:
+    """Return the confidence of each hit of a question."""
+    total: Floats = model.intercept + one.features @ np.array([*model.weights.values()])
+    return 1 / (1 + np.exp(-total))
+
+
+def write(path: Path, model: Model) -> None:
+    """Replace the numbers in the `[confidence]` table of a profile."""
+    weights = ", ".join(f"{name} = {weight:g}" for name, weight in model.weights.items())
+    numbers = (
+        f"intercept = {model.intercept:g}\n"
+        f"weights = {{ {weights} }}\n"
+        f"confident_from = {model.confident_from:g}\n"
+    )  # fmt: skip
+    text = path.read_text("utf-8")
+    path.write_text(re.sub(r"(?<=\n)(\[confidence\][^\n]*\n)(?:[^\n\[]+\n)*", rf"\1{numbers}", text), "utf-8")
+
+
+def page(name: str, model: Model, asked: Sequence[Asked]) -> str:
+    """Return the section of a profile: its table and its figures on the report half."""
+    kinds = [*dict.fromkeys(one.kind for one in asked)]
+    rows = {kind: figures([one for one in asked if one.kind == kind], model) for kind in kinds}
+    own = [one for one in asked if one.kind == EVERYDAY]
+    weights = ", ".join(f"{feature} {weight:g}" for feature, weight in model.weights.items())
+    return "\n".join(
+        [
+            f"## {name}\n",
+            f"intercept {model.intercept:g}; weights: {weights}; `confident_from` {model.confident_from:g}\n",
+            table(("report half", *COLUMNS), [[kind, *cells] for kind, cells in rows.items()]),
+            "\n" + BELOW.format(bins=BINS),
+            table((f"{EVERYDAY}: confidence", "hits", "mean confidence", "right"), [*reliability(own, model)]),
+            "",
+        ]
+    )
+
+
+def figures(asked: Sequence[Asked], model: Model) -> list[str]:
+    """Return the cells of a set, as `COLUMNS` names them."""
+    found = [chances(one, model) for one in asked]
+    chance, right = np.concatenate(found), np.concatenate([one.right for one in asked])
+    confident = np.array([bool((one >= model.confident_from).any()) for one in found])
+    answerable = np.array([one.answerable for one in asked])
+    first = np.array([bool(one.right[:1].any()) for one in asked])
+    return [
+        str(len(asked)),
+        str(len(chance)),
+        f"{right.mean():.2f}",
+        f"{calibration_error(chance, right):.3f}",
+        f"{area(chance, right):.3f}" if right.any() and not right.all() else "",
+        Rate.where(confident, ~answerable).cell if not answerable.all() else "",
+        Rate.where(~confident, first).cell if first.any() else "",
+    ]
+
+
+def calibration_error(chance: Floats, right: Mask) -> float:
+    """Return the expected calibration error over `BINS` bins of equal width."""
+    at = np.minimum((chance * BINS).astype(int), BINS - 1)
+    return sum(abs(float((chance[at == place] - right[at == place]).sum())) for place in range(BINS)) / len(chance)
+
+
+def area(chance: Floats, right: Mask) -> float:
+    """Return the area under the ROC curve; a tie counts half."""
+    good, bad = chance[right], np.sort(chance[~right])
+    below, through = np.searchsorted(bad, good, "left"), np.searchsorted(bad, good, "right")
+    return float((below + through).mean() / 2 / len(bad))
+
+
+def reliability(asked: Sequence[Asked], model: Model) -> Iterator[list[str]]:
+    """Yield the row of each bin of confidence with hits: hits, mean confidence, share of right ones."""
+    chance = np.concatenate([chances(one, model) for one in asked])
+    right = np.concatenate([one.right for one in asked])
+    at = np.minimum((chance * BINS).astype(int), BINS - 1)
+    for place in sorted(set(at.tolist())):
+        held = at == place
+        name = f"{place / BINS:.1f} to {(place + 1) / BINS:.1f}"
+        yield [name, str(int(held.sum())), f"{chance[held].mean():.2f}", f"{right[held].mean():.2f}"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
