@@ -7,13 +7,14 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
+from salience import keywords
 from salience.batch import Embedding
 from salience.errors import EmbedderError, MissingExtraError, PinnedError, SalienceError
 from salience.maintain.leases import leased
 from salience.pending import check_model, count_unembedded, unembedded_pages
 from salience.ports import FINGERPRINTED, Adopt, Derive, Lease, Model, Services
 from salience.records import ReembedReport
-from salience.steps import embed
+from salience.steps import embed, scan_pages
 
 Progress = Callable[[int, int], None]
 """Called with the number of versions that have their new vector, and the number of all."""
@@ -34,7 +35,8 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
     So do memories whose text the model refuses; upkeep reports those.
 
     An interrupted run is continued; vectors that were stored aside for a third model are dropped. If the store is
-    pinned to the configured model already, only missing vectors are added.
+    pinned to the configured model already, only missing vectors are added, and missing token vectors of the tenant's
+    memories.
 
     Args:
         services: the ports, with the new embedder.
@@ -93,12 +95,35 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
             store.apply([lease(), Adopt()])
             with suppress(SalienceError):  # the switch is done; the rest is pending, as after any failed embedding
                 sweep(lease)
+                _add_tokens(services, lease)
     except MissingExtraError:
         raise
     except EmbedderError as error:
         done = min(resumed + made, total)
         raise EmbedderError(f"{error} {done:,} of {total:,} vectors are made and kept: run reembed again.") from None
     return ReembedReport(made, resumed, services.embedder.name if old is None else old.name, services.embedder.name)
+
+
+def _add_tokens(services: Services, lease: Callable[[], Lease]) -> None:
+    """Add token vectors to the tenant's memories that have a vector of the model and no token vectors."""
+    if not getattr(services.embedder, "token_size", 0):
+        return
+    everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
+    for page in scan_pages(services, everything, forgotten=True, size=PAGE):
+        lacking = [stored.memory for stored in page if stored.vector is not None and stored.tokens is None]
+        embedded = _embeddings(services, list({memory.content: None for memory in lacking})) if lacking else {}
+        changes = [
+            Derive(
+                memory.scope.tenant,
+                memory.id,
+                memory.version,
+                memory.content_hash,
+                tokens=embedded[memory.content].tokens,
+            )
+            for memory in lacking
+            if memory.content in embedded
+        ]
+        services.store.apply([lease(), *changes])
 
 
 def _embeddings(services: Services, texts: Sequence[str]) -> dict[str, Embedding]:
