@@ -16,6 +16,7 @@ import numpy as np
 from salience.batch import (
     COLUMNS,
     CONTEXT_RADIUS,
+    CORRECTED,
     OWN_COPIES,
     WINDOW_RADIUS,
     Batch,
@@ -76,7 +77,7 @@ from salience.store.values import (
     revised,
     stale,
 )
-from salience.text import normalise
+from salience.text import normalise, similar_term
 
 Place = tuple[str, str]
 """Tenant and id."""
@@ -485,32 +486,47 @@ def context_cosine(memories: Sequence[Stored], around: Neighbours, need: Need) -
     return np.array(means, np.float64)
 
 
-def windows(batch: Sequence[Stored], visible: Sequence[Stored], now: datetime, terms: tuple[str, ...]) -> Lexicon:
+def corrected(visible: Sequence[Stored], need: Need) -> dict[str, str]:
+    """Return term of the need that no visible memory holds -> the similar term that one holds."""
+    held = Counter(term for stored in visible for term in set(stored.terms))
+    unknown = [term for term in need.terms if term in need.correctable and term not in held]
+    similar = {term: similar_term(term, held.__getitem__) for term in unknown}
+    return {term: other for term, other in similar.items() if other is not None and other not in need.terms}
+
+
+def windows(batch: Sequence[Stored], visible: Sequence[Stored], need: Need) -> Lexicon:
     """Return the statistics of the windows of the `visible` memories, and the postings of those of `batch`."""
     window = {
         stored.memory.id: Counter((*stored.terms * OWN_COPIES, *(term for one in near.values() for term in one.terms)))
-        for stored, near in zip(visible, neighbours(visible, visible, now), strict=True)
+        for stored, near in zip(visible, neighbours(visible, visible, need.now), strict=True)
     }
-    return lexicon([window[stored.memory.id] for stored in batch], list(window.values()), terms)
+    own = [window[stored.memory.id] for stored in batch]
+    return lexicon(own, list(window.values()), need.terms, corrected(visible, need))
 
 
-def lexicon(own: Sequence[Counter[str]], visible: Sequence[Counter[str]], terms: tuple[str, ...]) -> Lexicon:
+def lexicon(
+    own: Sequence[Counter[str]],
+    visible: Sequence[Counter[str]],
+    terms: tuple[str, ...],
+    corrections: Mapping[str, str],
+) -> Lexicon:
     """Return the statistics of the terms of the `visible` texts, and the postings of those texts that are `own`."""
     lengths = [counts.total() for counts in visible]
+    searched = [(corrections.get(term, term), CORRECTED if term in corrections else 1.0) for term in terms]
     return Lexicon(
         documents=len(visible),
         average_length=sum(lengths) / len(lengths) if lengths else 0.0,
-        document_frequency=np.array([sum(term in counts for counts in visible) for term in terms], np.float64),
-        postings=Postings.of([_posting(own, term) for term in terms]),
+        document_frequency=np.array([sum(term in counts for counts in visible) for term, _ in searched], np.float64),
+        postings=Postings.of([_posting(own, term, share) for term, share in searched]),
         length=np.array([counts.total() for counts in own], np.float64),
     )
 
 
-def _posting(texts: Sequence[Counter[str]], term: str) -> tuple[Rows, Floats]:
-    """Return the rows of the texts that hold a term, and how often each does."""
+def _posting(texts: Sequence[Counter[str]], term: str, share: float) -> tuple[Rows, Floats]:
+    """Return the rows of the texts that hold a term, and how often each does, times `share`."""
     frequency = np.array([counts[term] for counts in texts], np.float64)
     rows = np.flatnonzero(frequency)
-    return rows, frequency[rows]
+    return rows, share * frequency[rows]
 
 
 class Distinctions(dict[str, int]):
@@ -551,15 +567,17 @@ class Candidates:
 def batch_of(known: Candidates) -> Batch:
     """Return the candidates with what `known.need` asks for."""
     need, rows, visible = known.need, known.rows, known.visible
+    corrections = corrected(visible, need)
     return Batch(
         np.array([stored.memory.id for stored in rows], dtype=object),
         {name: _column(name, known) for name in sorted(need.columns)},
         _vectors(known) if need.vectors else None,
-        lexicon(_counts(rows), _counts(visible), need.terms) if need.terms else None,
-        windows(rows, visible, need.now, need.terms) if need.terms and need.windows else None,
+        lexicon(_counts(rows), _counts(visible), need.terms, corrections) if need.terms else None,
+        windows(rows, visible, need) if need.terms and need.windows else None,
         _entities(rows, visible, need.names) if need.entities else None,
         _distinctions(rows) if need.distinctions else None,
         neighbours=_neighbour_ids(known) if need.neighbours else None,
+        corrected=corrections,
     )
 
 

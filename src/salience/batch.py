@@ -68,6 +68,8 @@ OWN_COPIES: Final = 2
 """Copies of a memory's own text in its window."""
 TOKEN_SCALE: Final = 127
 """Length of a token vector in `Tokens`."""
+CORRECTED: Final = 0.5
+"""Share of a term's frequency that counts where it was searched instead of a misspelt one."""
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
@@ -251,6 +253,7 @@ class Batch:
             others; None before the shortlist, and without token vectors.
         neighbours: object[n, 2] of ids, the memories before and after each one in its session (see `Need`), "" for
             none; None unless needed.
+        corrected: term of the need that no visible memory contains -> the similar term that was searched instead.
     """
 
     ids: NDArray[np.object_]
@@ -267,6 +270,7 @@ class Batch:
     moments: Floats | None = None
     neighbours: NDArray[np.object_] | None = None
     late: Floats | None = None
+    corrected: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)

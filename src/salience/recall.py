@@ -120,7 +120,11 @@ def _answer(services: Services, profile: Profile, query: Query, need: Need, mark
         degraded += () if reranker else ("rerank",)
         marks.append(("rerank", time.perf_counter()))
     is_confident = any(not hit.weak for hit in hits)
-    return Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, _timings(marks), reranker, is_confident)
+    found = Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, _timings(marks), reranker, is_confident)
+    if not ranked.batch.corrected:
+        return found
+    respelled = services.tokeniser.respelled
+    return replace(found, corrected=dict([respelled(query.text, *terms) for terms in ranked.batch.corrected.items()]))
 
 
 def _timings(marks: Marks) -> dict[str, float]:
@@ -194,6 +198,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         columns=profile.columns | {"embedded"},
         terms=terms,
         windows="windows" in parts,
+        correctable=tokeniser.correctable(terms, language),
         names=names,
         speakers=speakers,
         anchor=tuple(term for term in tokeniser.terms(cue.anchor, language) if term in terms) if cue else (),

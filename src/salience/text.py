@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Final, TypeVar
 
 import Stemmer
@@ -107,6 +107,9 @@ _SCRIPTS = re.compile(
     rf"|(?P<arabic>[\u0600-\u06ff]+)|(?P<russian>[\u0400-\u052f]+)|(?P<greek>[\u0370-\u03ff\u1f00-\u1fff]+)"
     rf"|(?P<latin>[^{_HAN}\u3041-\u30ff\uac00-\ud7a3\u0370-\u052f\u0600-\u06ff\u1f00-\u1fff]+)"
 )
+LEAST_CORRECTED: Final = 4
+"""Letters of the shortest term that a store corrects."""
+_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 _HAN_STOPWORDS: Final = frozenset(
     "的了是在我有和就不都也很到要去你会着没这那他她它们吗呢吧啊哪什么个为与或被把从对谁怎"
 )
@@ -218,6 +221,34 @@ class Tokeniser:
         terms = self._by_language[language or _voted(plain, found)]
         return tuple([term for word in found for term in terms[word]])
 
+    def correctable(self, terms: Sequence[str], language: str) -> frozenset[str]:
+        """Return those of the terms of a query in a language that may be misspelt: no numbers, no frequent words.
+
+        Only of queries whose words have one term each: of a word with several, another one may be known.
+        """
+        if self.language == AUTO and language != ENGLISH:
+            return frozenset()
+        frequent = self._frequent
+        return frozenset(
+            [term for term in terms if len(term) >= LEAST_CORRECTED and is_plain_word(term) and term not in frequent]
+        )
+
+    @cached_property
+    def _frequent(self) -> frozenset[str]:
+        language = ENGLISH if self.language == AUTO else self.language
+        try:
+            return frozenset(term for word in get_stop_words(language) for term in self.terms(word))
+        except StopWordError:
+            return frozenset()
+
+    def respelled(self, text: str, term: str, similar: str) -> tuple[str, str]:
+        """Return the word of a query that gives a term, and that word with the spelling of a similar term."""
+        word = next((word for word in words(text) if term in self.terms(word)), term)
+        spellings = [spelling for each in similar_terms(word) for spelling in each]
+        if similar in spellings:
+            return word, similar
+        return word, next((spelling for spelling in spellings if similar in self.terms(spelling)), similar)
+
 
 def detect(text: str) -> str:
     """Return the language of the words of `text` in Latin letters, one of `DETECTED`; English without evidence.
@@ -297,6 +328,39 @@ def _stopwords_of(language: str) -> frozenset[str]:
 @cache
 def _stem_of(language: str) -> Callable[[str], str]:
     return _stemmer(language)
+
+
+def similar_term(term: str, frequency: Callable[[str], int]) -> str | None:
+    """Return the known term that `term` is most likely a misspelling of: one edit away, with the same first letter.
+
+    Two letters in the wrong order and single letters for double ones come first, then missing letters, and in words of
+    six letters or more extra and wrong letters; among equals the most frequent term. Shorter words have too many
+    neighbours, and a letter after the last one is rather another form of the word.
+
+    Args:
+        term: of the letters a to z.
+        frequency: returns how many memories contain a term; 0 for an unknown one.
+    """
+    for candidates in similar_terms(term):
+        best = max(candidates, key=frequency, default=None)
+        if best is not None and frequency(best):
+            return best
+    return None
+
+
+def similar_terms(term: str) -> Iterator[list[str]]:
+    """Yield the terms that `term` may be a misspelling of in lists, the likeliest first."""
+    size = len(term)
+    if size >= LEAST_CORRECTED:
+        swapped = [term[:i] + term[i + 1] + term[i] + term[i + 2 :] for i in range(size - 1) if term[i] != term[i + 1]]
+        doubled = [term[:i] + term[i] + term[i:] for i in range(1, size)]
+        yield list(dict.fromkeys((*swapped, *doubled)))
+    if size > LEAST_CORRECTED:
+        yield list(dict.fromkeys(term[:i] + sign + term[i:] for i in range(1, size) for sign in _ALPHABET))
+    if size > LEAST_CORRECTED + 1:
+        shorter = [term[:i] + term[i + 1 :] for i in range(1, size)]
+        changed = [term[:i] + sign + term[i + 1 :] for i in range(1, size) for sign in _ALPHABET if sign != term[i]]
+        yield list(dict.fromkeys((*shorter, *changed)))
 
 
 def without_marks(text: str) -> str:

@@ -128,6 +128,7 @@ def _summary(found: Recall) -> list[str]:
         f"intent {intent.name}" + (f" ({', '.join(intent.words)})" if intent.words else ""),
         "exact" if found.exact else "not exact",
         *([f"reranked by {found.reranker}"] if found.reranker else []),
+        *(f"searched for {word!r} instead of {query!r}" for query, word in found.corrected.items()),
         *([f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []),
         f"{sum(laps.values()):.1f} ms ({', '.join(f'{step} {lap:.1f}' for step, lap in laps.items())})",
     ]

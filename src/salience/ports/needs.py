@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -150,6 +151,10 @@ class Need:
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
+        correctable: terms that may be misspelt. Where no visible memory contains such a term, a store searches for the
+            `text.similar_term` that one contains, if any. Its frequencies are then multiplied by
+            `batch.CORRECTED`.
+        corrections: term -> the similar term to search for, as found by a store that searches in several steps.
         anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
         entities, vectors, distinctions, neighbours: whether to return these fields of `Batch`. The neighbours are the
             context of a memory.
@@ -174,6 +179,8 @@ class Need:
     query_tokens: tuple[Tokens, ...] = ()
     terms: tuple[str, ...] = ()
     windows: bool = False
+    correctable: frozenset[str] = frozenset()
+    corrections: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     anchor: tuple[str, ...] = ()

@@ -160,6 +160,7 @@ class Recall(Sequence[Hit]):
             only the closest.
         out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
             project, user or agent; those with the most memories first.
+        corrected: misspelt word of the query, which no visible memory contains -> the similar word that was searched.
     """
 
     hits: tuple[Hit, ...]
@@ -171,6 +172,7 @@ class Recall(Sequence[Hit]):
     reranker: str | None = None
     confident: bool = True
     out_of_scope: tuple[OutOfScope, ...] = ()
+    corrected: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits):,} hits"

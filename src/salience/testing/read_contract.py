@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from salience.batch import COLUMNS, KINDS, Batch, Lexicon, cosines
+from salience.batch import COLUMNS, CORRECTED, KINDS, Batch, Lexicon, cosines
 from salience.ports import Add, Derive, Erase, Near, Revise, SessionSpan, Store, Stored
 from salience.records import ANY, Filter, Scope
 from salience.testing.memories import (
@@ -387,6 +387,32 @@ class ReadContract:
             found = {row: count[term] for row, count in enumerate(rows) if count[term]}
             assert dict(zip(holding.tolist(), frequency.tolist(), strict=True)) == found
             assert holding.tolist() == sorted(found)
+
+    def test_a_misspelt_term_counts_as_the_similar_one(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, terms=("address", "garden"), user_id="u"),
+            stored(2, terms=("garden",), user_id="u"),
+            stored(3, terms=("adress", "birthday"), user_id="hidden"),
+        )
+        scope, request = Scope(user_id="u"), ("adress", "gardem", "birtday")
+        for more in ({}, {"vector": unit(1), "reach": 2}, {"ids": (id_of(1), id_of(2))}):
+            batch = store.gather(need(scope, terms=request, correctable=frozenset(request), windows=True, **more))
+            assert batch.corrected == {"adress": "address", "gardem": "garden"}
+            assert batch.lexicon is not None
+            assert batch.lexicon.document_frequency.tolist() == [1, 2, 0]
+            held = [dict(zip(rows.tolist(), counts.tolist(), strict=True)) for rows, counts in batch.lexicon.postings]
+            assert held == [{0: CORRECTED}, {0: CORRECTED, 1: CORRECTED}, {}]
+
+    def test_only_correctable_terms_that_no_memory_holds_are_corrected(self, store: Store) -> None:
+        add(store, stored(1, terms=("address", "adress", "garden")))
+        for request, correctable in (
+            (("adress",), {"adress"}),
+            (("gardem",), set[str]()),
+            (("gardem", "garden"), {"gardem", "garden"}),
+        ):
+            batch = store.gather(need(terms=request, correctable=frozenset(correctable)))
+            assert batch.corrected == {}
 
     def test_entities_are_matched_by_their_normal_form(self, store: Store) -> None:
         add(

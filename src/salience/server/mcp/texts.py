@@ -60,12 +60,12 @@ def receipts(made: Sequence[records.Receipt]) -> str:
 def recall(found: records.Recall) -> str:
     """Return hits with their scores, and the steps that were skipped."""
     if not found.hits:
-        return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_degraded(found.degraded)])
+        return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_skipped(found)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
     if not found.confident:
         head = f"No memory answers this. Closest: {head}"
     hits = [f"{hit.score:.3f} {_judged(hit)}{memory(hit.memory)}" for hit in found.hits]
-    return "\n".join([head, *hits, *_degraded(found.degraded)])
+    return "\n".join([head, *hits, *_skipped(found)])
 
 
 def _judged(hit: records.Hit) -> str:
@@ -81,6 +81,12 @@ def recalls(found: Sequence[records.Recall]) -> str:
 def _elsewhere(places: Sequence[records.OutOfScope]) -> list[str]:
     """Return the scopes outside the call's that have memories, as arguments to add."""
     return [one_line(place.describe(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
+
+
+def _skipped(found: records.Recall) -> list[str]:
+    """Return the words that were corrected, and the steps that were skipped."""
+    words = [f"{json.dumps(word)} for {json.dumps(query)}" for query, word in found.corrected.items()]
+    return [*([f"Searched for {', '.join(words)}."] if words else []), *_degraded(found.degraded)]
 
 
 def _degraded(steps: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from salience.batch import (
     COLUMNS,
+    CORRECTED,
     Batch,
     Column,
     Entities,
@@ -38,6 +39,7 @@ from salience.store.index.columns import NEVER, Bools, Index, int8_products, qua
 from salience.store.index.postings import find
 from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
+from salience.text import similar_term
 
 _NO_FILTER: Final = Filter()
 _ROUNDING: Final = 1e-5
@@ -107,8 +109,24 @@ class Search:
     @cached_property
     def terms(self) -> tuple[Occurrences, ...]:
         """The occurrences of each term of the need."""
-        numbers = self.index.codes.terms
-        return tuple([self.view.occurrences(numbers.get(term, -1)) for term in self.need.terms])
+        return tuple([self._occurrences(self.corrected.get(term, term)) for term in self.need.terms])
+
+    def _occurrences(self, term: str) -> Occurrences:
+        return self.view.occurrences(self.index.codes.terms.get(term, -1))
+
+    @cached_property
+    def corrected(self) -> Mapping[str, str]:
+        """Term of the need that no memory of the view contains -> the similar term that one contains."""
+        need, known = self.need, self.index.codes.terms
+        if not need.correctable:
+            return need.corrections
+        found = {}
+        for term in need.terms:
+            if term in need.correctable and not (term in known and self._occurrences(term).texts):
+                similar = similar_term(term, lambda other: self._occurrences(other).texts if other in known else 0)
+                if similar is not None and similar not in need.terms:
+                    found[term] = similar
+        return found
 
     @cached_property
     def entities(self) -> dict[int, Places]:
@@ -393,6 +411,7 @@ class Search:
             entities,
             self._ragged("distinctions", slots) if need.distinctions else None,
             neighbours=self._neighbours(places) if need.neighbours else None,
+            corrected=self.corrected,
             **others,
         )
 
@@ -439,9 +458,11 @@ class Search:
         """Return the term statistics of the view's texts, or of their windows, with the postings of some memories."""
         view, terms = self.view, self.terms
         postings = []
-        for term in terms:
+        for name, term in zip(self.need.terms, terms, strict=True):
             at, there = find(term.places, places)
             frequency = (term.windows if is_window else term.own)[at[there]]
+            if name in self.corrected:
+                frequency = CORRECTED * frequency
             rows = np.flatnonzero(there)[frequency > 0]
             postings.append((rows, frequency[frequency > 0].astype(np.float64)))
         return Lexicon(

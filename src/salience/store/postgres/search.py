@@ -22,7 +22,7 @@ from salience.store.postgres import statements
 from salience.store.rows import of_vector
 from salience.store.schema import PostgresVector, memories
 from salience.store.values import instant, means, microseconds
-from salience.text import normalise
+from salience.text import normalise, similar_term, similar_terms
 
 PART: Final = 5_000
 """Rows read into an index at a time."""
@@ -104,7 +104,8 @@ class Search:
     def __post_init__(self) -> None:
         self.scope = self.need.scope
         names = dict.fromkeys(map(normalise, self.need.names))
-        self.terms = statements.search_keys(self.scope.tenant, "term", self.need.terms)
+        terms = [self.need.corrections.get(term, term) for term in self.need.terms]
+        self.terms = statements.search_keys(self.scope.tenant, "term", terms)
         self.names = dict(zip(names, statements.search_keys(self.scope.tenant, "entity", names), strict=True))
         self.keys = list(dict.fromkeys((*self.terms, *self.names.values())))
 
@@ -116,6 +117,11 @@ class Search:
         if need.reach is None and wants_all:  # statistics of windows need all visible memories, or are estimated
             return partial(gather, index_of(self.reader, statements.all_rows(self.scope), self.dimension), need)
         chosen = self._candidates()
+        corrections = self._corrections(chosen.frequency)
+        if need.correctable:  # the index of the candidates does not know every term
+            need = replace(need, correctable=frozenset(), corrections=corrections)
+            if corrections:
+                return replace(self, need=need).run()
         found = self._index(chosen)
         if not chosen.is_wide:
             need = replace(need, ids=tuple(self.ids(chosen.ids)))
@@ -248,6 +254,20 @@ class Search:
         if not self.keys:
             return {}
         return {row.key: row.df for row in self.reader.execute(statements.frequencies(self.scope, self.keys))}
+
+    def _corrections(self, frequency: Mapping[int, int]) -> dict[str, str]:
+        """Return term of the need that no visible memory contains -> the similar term that one contains."""
+        need, tenant = self.need, self.scope.tenant
+        known = zip(need.terms, self.terms, strict=True)
+        unknown = [term for term, key in known if term in need.correctable and not frequency.get(key)]
+        similar = [other for term in unknown for each in similar_terms(term) for other in each]
+        if not similar:
+            return {}
+        keys = dict(zip(similar, statements.search_keys(tenant, "term", similar), strict=True))
+        rows = self.reader.execute(statements.frequencies(self.scope, list(keys.values())))
+        counts = {row.key: row.df for row in rows}
+        found = {term: similar_term(term, lambda other: counts.get(keys[other], 0)) for term in unknown}
+        return {term: other for term, other in found.items() if other is not None and other not in need.terms}
 
     def ids(self, ids: frozenset[str] | Select[Any]) -> frozenset[str]:
         """Return the ids that a query returns."""
