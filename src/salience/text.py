@@ -242,12 +242,14 @@ class Tokeniser:
             return frozenset()
 
     def respelled(self, text: str, term: str, similar: str) -> tuple[str, str]:
-        """Return the word of a query that gives a term, and that word with the spelling of a similar term."""
+        """Return the word of a query that gives a term, and the same word with the spelling of a similar term."""
         word = next((word for word in words(text) if term in self.terms(word)), term)
-        spellings = [spelling for each in similar_terms(word) for spelling in each]
-        if similar in spellings:
+        if any(similar in spellings for spellings in similar_terms(word)):
             return word, similar
-        return word, next((spelling for spelling in spellings if similar in self.terms(spelling)), similar)
+        pairs = enumerate(zip(word, term, strict=False))
+        end = next((place for place, (one, other) in pairs if one != other), min(len(word), len(term)))
+        spelling = similar.removesuffix(term[end:]) + word[end:]  # as "alergy" and its term "alergi" end
+        return word, spelling if similar in self.terms(spelling) else similar
 
 
 def detect(text: str) -> str:

@@ -116,6 +116,7 @@ def test_records_become_json_under_the_names_of_the_api():
         "reranker": None,
         "confident": True,
         "out_of_scope": [],
+        "corrected": {},
     }
     assert to_json([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
         "2026-05-01T12:00:00+00:00",

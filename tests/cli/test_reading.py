@@ -60,10 +60,18 @@ def test_the_time_that_a_query_names_is_reported_below_the_head(run, run_json, s
     assert not any(line.startswith("# time") for line in run("recall", "query", "--user", "alice").stdout.splitlines())
 
 
+def test_the_head_shows_the_words_that_were_corrected(run, run_json, stored):
+    run("remember", "The garden needs water", "--user", "alice")
+    arguments = ["recall", "query: gardem", "--user", "alice"]
+    assert "; searched for 'garden' instead of 'gardem'; " in run(*arguments).stdout.splitlines()[0]
+    assert run_json(*arguments)["corrected"] == {"gardem": "garden"}
+
+
 def test_json_has_the_names_of_the_api(run_json, stored):
     found = run_json("recall", "query", "--user", "alice")
     assert found.keys() == {
-        "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope"
+        "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope",
+        "corrected",
     }  # fmt: skip
     hit = found["hits"][0]
     assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank", "weak", "confidence"}

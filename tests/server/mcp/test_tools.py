@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 import salience
 from mcp_servers import SPACES, TABS, TEA, grant, text_of
 from salience.errors import InputError
-from salience.records import ANY
+from salience.records import ANY, Recall
 from salience.remember import conflicts
 from salience.server.gate import Gate, Limits
 from salience.server.mcp import texts
@@ -179,6 +179,14 @@ def test_an_unconfident_recall_shows_the_closest_memories():
     assert result[0].startswith("No memory answers this. Closest: 1 memory, best first")
     assert result[1].startswith(f"{unsure[0].score:.3f} weak confidence {unsure[0].confidence:.2f} [")
     assert texts.recall(nothing).startswith("No memory answers this.")
+
+
+def test_a_recall_shows_the_words_that_were_corrected():
+    found = Recall((), "salience", corrected={"adress": "address", "birtday": "birthday"})
+    assert (
+        texts.recall(found).splitlines()[-1]
+        == 'Searched for "address" instead of "adress", "birthday" instead of "birtday".'
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def _elsewhere(places: Sequence[records.OutOfScope]) -> list[str]:
 
 def _skipped(found: records.Recall) -> list[str]:
     """Return the words that were corrected, and the steps that were skipped."""
-    words = [f"{json.dumps(word)} for {json.dumps(query)}" for query, word in found.corrected.items()]
+    words = [f"{json.dumps(word)} instead of {json.dumps(query)}" for query, word in found.corrected.items()]
     return [*([f"Searched for {', '.join(words)}."] if words else []), *_degraded(found.degraded)]
 
 
