@@ -6,6 +6,7 @@
 # make bench-everyday    tables of docs/evaluation.md: what comes first on the everyday worlds, beside other stores
 # make bench-postgres    docs/postgres-bench.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
 # make bench-server      docs/server-bench.md: speed of `salience serve` on loopback
+# make updates           src/salience/rank/updates.npz: fit the model of updates; several minutes
 # make thresholds        docs/thresholds.md: error rate of each threshold, measured on DATA
 # make confidence        docs/confidence.md and the tables [confidence] of the profiles: fitted on DATA; about 5 minutes
 # make torture           files: kill -9, full disks, many processes, a change of model; every acknowledged write survives
@@ -24,7 +25,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint bench bench-everyday bench-postgres thresholds confidence torture torture-postgres torture-server fuzz bench-server startup soak clean
+.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds confidence torture torture-postgres torture-server fuzz bench-server startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -59,6 +60,9 @@ startup: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m bench.fuzz --store sqlite
 	$(BIN)/python -m bench.fuzz --store postgres
+
+updates: $(VENV)/.dev
+	$(BIN)/python -m bench.updates fit src/salience/rank/updates.npz
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m bench.thresholds $(DATA) > docs/thresholds.md

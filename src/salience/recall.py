@@ -30,6 +30,7 @@ from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import speakers as speaker_names
 from salience.extract import when
 from salience.extract.phrases import detect_intent
+from salience.extract.tense import question_tense
 from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.profile import Profile
@@ -213,6 +214,8 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         depth=depth,
         min_score=profile.min_score if query.min_score is None else query.min_score,
         intent=intent,
+        tense=question_tense(text) if "update" in profile.stages else "present",
+        embedder=services.embedder.name,
         calibration=services.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )

@@ -205,10 +205,11 @@ def test_a_bound_by_column_is_never_below_the_value(signal, column, tiers, data)
 
 
 def test_more_are_kept_than_an_update_looks_at():
-    rule = "[signal.similarity]\n[stage.update]\ntop = 50\n"
+    rule = "[signal.similarity]\n[stage.update]\ntop = 50\nreach = 40\n"
     assert pruned(summed("score update trim", rule), limit=3).keep == 50
     assert pruned(summed("score update trim", rule), limit=60).keep >= 60
     assert pruned(summed("score update trim", rule), depth=70).keep >= 70
+    assert pruned(summed("score update trim", rule.replace("40", "90")), limit=3).keep == 90
 
 
 def beside(cosine, floor, participants=1000, **values):

@@ -42,6 +42,7 @@ from salience.ports.needs import (
     Near,
     Need,
     Pruning,
+    QuestionTense,
     SessionSpan,
     WindowBound,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "Need",
     "Prune",
     "Pruning",
+    "QuestionTense",
     "Reranker",
     "Revise",
     "Services",

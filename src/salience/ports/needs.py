@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -117,6 +117,10 @@ class SessionSpan(NamedTuple):
     end: datetime
 
 
+QuestionTense = Literal["present", "past", "former"]
+"""Whether a question asks for a present state, for something past, or for a state that is over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Need:
     """A request for candidates, with the other parameters of ranking.
@@ -162,9 +166,10 @@ class Need:
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
             of memories with rare terms, that suffice. None: every candidate is needed.
         latest: whether such a store also returns as many of the latest memories, whatever their cosine.
-        now, limit, min_score, intent: for ranking.
+        now, limit, min_score, intent, tense: for ranking; see `QuestionTense`.
         depth: number of hits to rank for a reranker; None: `limit`.
-        calibration: of the engine's embedder; `calibrated` puts similarities on its scale.
+        embedder: name of the engine's embedder.
+        calibration: of that embedder; `calibrated` puts similarities on its scale.
         pruning: bounds by which the store may leave out memories that score too little; None: every candidate is
             needed. A store may ignore it.
     """
@@ -197,6 +202,8 @@ class Need:
     depth: int | None = None
     min_score: float | None = None
     intent: Intent = Intent()
+    tense: QuestionTense = "present"
+    embedder: str = ""
     calibration: Calibration | None = None
     calibrated: bool = False
     pruning: Pruning | None = None

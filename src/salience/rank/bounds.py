@@ -11,7 +11,7 @@ from salience.batch import COLUMNS, Batch
 from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning, WindowBound
 from salience.rank.profile import Profile, Term
 from salience.rank.signals import HOUR, SIGNALS, period_bounds
-from salience.rank.stages import ALIVE, LATE, SHORTLIST, State, cut_off_scores, without_speaker
+from salience.rank.stages import ALIVE, LATE, SHORTLIST, State, cut_off_scores, scored, without_speaker
 from salience.records import TIERS
 
 LIFTING: Final = ("spread", "update")
@@ -177,7 +177,8 @@ def _column_bound(term: Term, weight: float, need: Need) -> ColumnBound:
 
 def _update_top(profile: Profile) -> int:
     """Return how many of the best memories the stage `update` compares; 0 without that stage."""
-    return int(profile.stage_parameters.get("update", {}).get("top", 0))
+    stage = profile.stage_parameters.get("update", {})
+    return int(max(stage.get("top", 0), stage.get("reach", 0)))
 
 
 def _shortlist_top(profile: Profile, need: Need) -> int:
@@ -200,16 +201,18 @@ def widen(ranked: State) -> Pruning | None:
 def least_that_matters(ranked: State) -> float:
     """Return the score that a memory outside the batch would need to change the ranking.
 
-    With a shortlist it would need to be on it. Otherwise it would need to be among the best that `update` compares, and
-    to be returned: above the last hit of a full answer, the least score, or the score that `cut_off` requires.
+    It would need to be among the best that `update` compares; or to be on the shortlist, or without one to be returned:
+    above the last hit of a full answer, the least score, or the score that `cut_off` requires.
     """
     profile, need, fates = ranked.profile, ranked.need, ranked.fates
-    if SHORTLIST in profile.stages:
-        return ranked.shortlisted
     compared = np.inf
     if top := _update_top(profile):
-        own = np.delete(ranked.scores, list(ranked.spread))  # without what `update` added
+        own = ranked.first_pass
+        if SHORTLIST not in profile.stages:
+            own = scored(ranked, ranked.parts).scores if ranked.spread else ranked.scores  # without what `update` added
         compared = float(np.sort(own)[-top]) if len(own) >= top else -np.inf
+    if SHORTLIST in profile.stages:
+        return min(compared, ranked.shortlisted)
     least = -np.inf
     if need.min_score is None and "cut_off" in profile.stages:
         rows = np.flatnonzero((fates == ALIVE) | (fates >= profile.stages.index("cut_off")))

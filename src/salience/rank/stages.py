@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Vectors, cosines
 from salience.ports import EDGE, Need
 from salience.rank.signals import SIGNALS, Parameter, max_sim
+from salience.rank.update_model import chances_of_updates, update_model
 from salience.rank.updates import Likeness, updates
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
@@ -416,33 +417,59 @@ def _nearest(closeness: Floats, mask: Mask, count: int) -> Rows:
     return places[np.argsort(-closeness[places], kind="stable")[:count]]
 
 
-def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
+def update(state: State, *, top: int, reach: int, lift: float, sure: float, surer: float, **likeness: float) -> State:
     """Rank the newer of two statements about the same thing before the older one; both stay.
 
-    Among the `top` best rows, a row that updates an older one (see `updates`) takes over `lift` times the older row's
-    summed score if that exceeds its own: the current state comes first, however well the older words fit the query. The
-    newer row keeps its own factors, so that a time named by the query and its own confidence still count.
+    A row that updates one of the `top` best rows takes over `lift` times the older row's summed score if that exceeds
+    its own: the current state comes first, however well the older words fit the query. The newer row keeps its own
+    factors, so that a time named by the query and its own confidence still count. For a question about a state that is
+    over ("where did I live before?"), the older row takes over the newer one's score instead.
+
+    If the package has a model of updates for the embedder, the newer row may be any of the `reach` best rows, and needs
+    a probability of `sure`; of `surer` if it is a turn of a conversation (it has a speaker) or the question is another
+    one about the past. Otherwise both rows are among the `top` best, and the thresholds of `Likeness` decide (see
+    `updates`).
     """
-    rows = np.sort(state.rows[:top])
-    rows = rows[(state.factors[rows] > 0)]
-    if len(rows) < 2:
+    need, best = state.need, state.rows[:top]
+    model = update_model()
+    if need.vector is not None and need.embedder == model.embedder:
+        pool = within_reach(state)[: max(top, reach)]
+        pool = pool[state.factors[pool] > 0]
+        chances = chances_of_updates(model, state.batch, need, pool, int((state.factors[best] > 0).sum()))
+        doubtful = (state.batch["speaker"][pool] >= 0) | (need.tense == "past")
+        found = np.asarray(chances >= np.where(doubtful, surer, sure) - EDGE, np.bool_)
+    else:
+        pool = best[state.factors[best] > 0]
+        found = updates(state.batch, pool, need.calibration, Likeness(**likeness)).T
+    if not found.any():
         return state
-    rows = rows[np.argsort(state.batch["created_at"][rows], kind="stable")]
-    newer = updates(state.batch, rows, state.need.calibration, Likeness(**likeness))
-    if not newer.any():
-        return state
+    if need.tense == "former":
+        found = found.T
+    changed, made = np.flatnonzero(found.any(axis=0)), state.batch["created_at"][pool]
+    order = np.argsort(-made[changed] if need.tense == "former" else made[changed], kind="stable")
     scores, gained = state.scores.copy(), dict[int, Spread]()
-    for place in np.flatnonzero(newer.any(axis=1)).tolist():
-        row, older = int(rows[place]), rows[newer[place]]
-        factors = state.factors[row] / state.factors[older]
+    for place in changed[order].tolist():  # each after those that it follows, so that the last of three is first
+        row, others = int(pool[place]), pool[found[:, place]]
+        factors = state.factors[row] / state.factors[others]
         factors = np.where(factors >= 1, lift, 1.0) * factors
-        best = int((scores[older] * factors).argmax())
-        if scores[older[best]] * factors[best] > scores[row]:
-            gained[row] = Spread(int(older[best]), float(scores[older[best]]), float(factors[best]), 1, "update")
+        parent = int((scores[others] * factors).argmax())
+        if scores[others[parent]] * factors[parent] > scores[row]:
+            gained[row] = Spread(
+                int(others[parent]), float(scores[others[parent]]), float(factors[parent]), 1, "update"
+            )
             scores[row] = gained[row].activation
     if not gained:
         return state
-    return replace(state, scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
+    rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
+    return replace(state.keep(best_first(scores, rows)), scores=scores, spread={**state.spread, **gained})
+
+
+def within_reach(state: State) -> Rows:
+    """Return the remaining rows, and after them those that only `shortlist` dropped, each best first."""
+    if SHORTLIST not in state.profile.stages:
+        return state.rows
+    off = np.flatnonzero(state.fates == state.profile.stages.index(SHORTLIST))
+    return np.concatenate((state.rows, best_first(state.first_pass, off)))
 
 
 def cut_off(state: State, **rule: float) -> State:
@@ -530,10 +557,13 @@ STAGES: Final[Mapping[str, Stage]] = {
     "update": Stage(
         update,
         after_score=True,
-        reads=("created_at", "speaker", "terms", "vectors", "distinctions"),
+        reads=("cosine", "created_at", "speaker", "terms", "vectors", "distinctions"),
         parameters={
             "top": Parameter(2, 1000, 20, integer=True),
+            "reach": Parameter(2, 1000, 100, integer=True),
             "lift": Parameter(1.0, 10.0, 1.01),
+            "sure": Parameter(0.0, 1.0, 0.73),
+            "surer": Parameter(0.0, 1.0, 0.99),
             "alike": Parameter(0.0, 1.0, 0.58),
             "same": Parameter(0.0, 1.0, 0.76),
             "terms": Parameter(0.0, 1.0, 0.4),
