@@ -377,7 +377,7 @@ def confidence(match, late, rank, period=0.0):
     """Return the confidence of a hit with a late interaction, and inside the window or not."""
     weights = MODEL.weights
     total = MODEL.intercept + weights["match"] * match + weights["rank"] / rank
-    total += weights["late_interaction"] * LATE_INTERACTION * late + weights["period"] * period
+    total += weights.get("late_interaction", 0.0) * LATE_INTERACTION * late + weights["period"] * period
     return 1 / (1 + math.exp(-total))
 
 

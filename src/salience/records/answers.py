@@ -128,9 +128,8 @@ class Hit:
     confidence: float | None = None
 
     def __str__(self) -> str:
-        """Return one line: score, confidence if known, `weak` if it is, short id, kind, day and shortened content."""
-        confidence = "" if self.confidence is None else f"confidence {self.confidence:.2f} "
-        return f"{self.score:.3f} {confidence}{'weak ' if self.weak else ''}{_line(self.memory)}"
+        """Return one line: score, `weak` if it is, short id, kind, day and shortened content."""
+        return f"{self.score:.3f} {'weak ' if self.weak else ''}{_line(self.memory)}"
 
     def __repr__(self) -> str:
         return f"Hit({self})"
