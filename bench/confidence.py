@@ -27,7 +27,7 @@ from salience.evaluate.metrics import Mask, Rate
 from salience.evaluate.run import foreign
 from salience.evaluate.stores import ConversationStore, cache_folder, opened
 from salience.models import registry
-from salience.ports import Embedder
+from salience.ports import EDGE, Embedder
 from salience.rank import profiles
 from salience.rank.confidence import Model, features
 from salience.rank.profile import Profile
@@ -42,7 +42,7 @@ LIMIT: Final = 5
 FOREIGNERS: Final = 250
 BINS: Final = 10
 MOST_WRONG: Final = 0.1
-"""Share of the unanswerable everyday questions of the fit half that may be confident."""
+"""Share of the unanswerable everyday questions of the fit half that may be confident; see `threshold`."""
 RIDGE: Final = 1e-4
 FIT: Final[Mapping[str, frozenset[str]]] = {
     "locomo": frozenset({"conv-26", "conv-30", "conv-41"}),
@@ -94,7 +94,7 @@ The embedder is minilm. Half of the data fits the numbers; every figure below is
 | BEAM | that ask for particular messages; abstention has no answer | chats 1 to 5 | chats 6 to 10 |
 
 `confident_from` is the least value at which at most {most:.0%} of the unanswerable everyday questions of the fit half
-are confident.
+are confident: the mean of the share of the hand-written ones and the share of those whose answers are removed.
 """
 COLUMNS: Final = (
     "questions", "hits", "right", "ECE", "AUC", "unanswerable, but confident", "first hit right, but not confident"
@@ -220,9 +220,20 @@ def fitted(asked: Iterable[Asked], names: Sequence[str]) -> Model:
         beta += np.linalg.solve(curvature, gradient)
     beta = np.round(beta, 2)
     model = Model(float(beta[0]), dict(zip(names, beta[1:].tolist(), strict=True)))
-    unanswerable = [one for one in chosen if one.kind == EVERYDAY and not one.answerable]
-    best = np.sort([chances(one, model).max(initial=0.0) for one in unanswerable])[::-1]
-    return replace(model, confident_from=float(np.floor(best[int(MOST_WRONG * len(best))] * 100 + 1) / 100))
+    return replace(model, confident_from=threshold(chosen, model))
+
+
+def threshold(asked: Sequence[Asked], model: Model) -> float:
+    """Return the least confidence, in hundredths, that `MOST_WRONG` of the unanswerable everyday questions reach.
+
+    The share is the mean of the shares of the two sets, so that the larger one does not decide alone.
+    """
+    unanswerable = [one for one in asked if one.kind in (EVERYDAY, REMOVED) and not one.answerable]
+    kinds = [one.kind for one in unanswerable]
+    best = np.array([chances(one, model).max(initial=0.0) for one in unanswerable])
+    weights = np.array([1 / kinds.count(kind) for kind in kinds]) / len(set(kinds))
+    steps = np.arange(1, 101) / 100
+    return float(next(step for step in steps if weights[best >= step].sum() <= MOST_WRONG + EDGE))
 
 
 def chances(one: Asked, model: Model) -> Floats:
