@@ -7,6 +7,7 @@ import pytest
 
 import salience
 from salience import recall
+from salience.batch import Embedding
 from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.records import ANY, Filter, Scope
 from salience.store.postgres import PostgresStore, search
@@ -271,7 +272,7 @@ def test_words_alone_reach_far():
     assert recall.with_vectors(need(reach=100), None).reach == recall.MAX_REACH
     assert recall.with_vectors(need(reach=4000), None).reach == 4000
     assert recall.with_vectors(need(), None).reach is None
-    assert recall.with_vectors(need(reach=100), unit(1)[None]).reach == 100
+    assert recall.with_vectors(need(reach=100), [Embedding(unit(1))]).reach == 100
 
 
 TENANTS = ("default", "other")
