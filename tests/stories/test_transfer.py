@@ -114,7 +114,7 @@ def test_token_vectors_round_trip(with_tokens, tmp_path, clock):
     with salience.connect(str(tmp_path / "copy.db"), embedder=PlantedEmbedder(), clock=clock) as copy:
         copy.import_(path)
         assert everything(copy) == everything(with_tokens)
-        assert len({str(item[-1]) for item in everything(copy)}) == len(everything(copy)) > 7
+        assert len({str(item[-2]) for item in everything(copy)}) == len(everything(copy)) > 7
 
 
 def test_token_vectors_of_another_embedder_are_not_imported(with_tokens, tmp_path, clock):
@@ -124,7 +124,7 @@ def test_token_vectors_of_another_embedder_are_not_imported(with_tokens, tmp_pat
     embedder.name = "another"
     with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
         copy.import_(path)
-        assert {item[-1] for item in everything(copy)} == {None}
+        assert {item[-2] for item in everything(copy)} == {None}
 
 
 def test_an_import_embeds_again_under_another_embedder(full, tmp_path, clock):
