@@ -25,7 +25,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds confidence torture torture-postgres torture-server fuzz bench-server startup soak clean
+.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -66,6 +66,9 @@ updates: $(VENV)/.dev
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m bench.thresholds $(DATA) > docs/thresholds.md
+
+ablation: $(VENV)/.dev
+	$(BIN)/python -m bench.ablation $(DATA) > docs/ablation.md
 
 confidence: $(VENV)/.dev
 	$(BIN)/python -m bench.confidence $(DATA) > docs/confidence.md
