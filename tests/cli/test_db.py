@@ -135,6 +135,13 @@ def test_an_older_file_is_reported_and_migrated(run, file):
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
         for later in ("api_keys", "requests"):
             connection.execute(f"DROP TABLE {later}")
+        for table, *columns in (
+            ("memories", "tokens", "event_start", "event_end"),
+            ("versions", "tokens", "event_start", "event_end"),
+            ("laid_by", "tokens"),
+        ):
+            for column in columns:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.commit()
     assert f"revision\t0003, not {HEAD}" in run("db", "status", code=1).stdout
     assert "Run: salience db upgrade" in run("db", "doctor", code=1).stderr

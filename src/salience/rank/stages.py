@@ -427,20 +427,20 @@ def update(state: State, *, top: int, reach: int, lift: float, sure: float, sure
 
     If the package has a model of updates for the embedder, the newer row may be any of the `reach` best rows, and needs
     a probability of `sure`; of `surer` if it is a turn of a conversation (it has a speaker) or the question is another
-    one about the past. Otherwise both rows are among the `top` best, and the thresholds of `Likeness` decide (see
-    `updates`).
+    one about the past. Of the `top` best rows, one also updates another by the thresholds of `Likeness` (see
+    `updates`), with any embedder.
     """
     need, best = state.need, state.rows[:top]
+    pool = best[state.factors[best] > 0]
+    found = alike = updates(state.batch, pool, need.calibration, Likeness(**likeness)).T
     model = update_model()
     if need.vector is not None and need.embedder == model.embedder:
         pool = within_reach(state)[: max(top, reach)]
         pool = pool[state.factors[pool] > 0]
-        chances = chances_of_updates(model, state.batch, need, pool, int((state.factors[best] > 0).sum()))
+        chances = chances_of_updates(model, state.batch, need, pool, len(alike))
         doubtful = (state.batch["speaker"][pool] >= 0) | (need.tense == "past")
         found = np.asarray(chances >= np.where(doubtful, surer, sure) - EDGE, np.bool_)
-    else:
-        pool = best[state.factors[best] > 0]
-        found = updates(state.batch, pool, need.calibration, Likeness(**likeness)).T
+        found[: len(alike), : len(alike)] |= alike
     if not found.any():
         return state
     if need.tense == "former":
