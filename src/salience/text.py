@@ -109,6 +109,8 @@ _SCRIPTS = re.compile(
 )
 LEAST_CORRECTED: Final = 4
 """Letters of the shortest term that a store corrects."""
+MOST_CORRECTED: Final = 32
+"""Letters of the longest."""
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 _HAN_STOPWORDS: Final = frozenset(
     "的了是在我有和就不都也很到要去你会着没这那他她它们吗呢吧啊哪什么个为与或被把从对谁怎"
@@ -224,13 +226,19 @@ class Tokeniser:
     def correctable(self, terms: Sequence[str], language: str) -> frozenset[str]:
         """Return those of the terms of a query in a language that may be misspelt: no numbers, no frequent words.
 
+        Nor terms over `MOST_CORRECTED` letters, since the number of similar spellings grows with the length.
+
         Only of queries whose words have one term each: of a word with several, another one may be known.
         """
         if self.language == AUTO and language != ENGLISH:
             return frozenset()
         frequent = self._frequent
         return frozenset(
-            [term for term in terms if len(term) >= LEAST_CORRECTED and is_plain_word(term) and term not in frequent]
+            [
+                term
+                for term in terms
+                if LEAST_CORRECTED <= len(term) <= MOST_CORRECTED and is_plain_word(term) and term not in frequent
+            ]
         )
 
     @cached_property

@@ -37,6 +37,7 @@ def test_frequent_words_numbers_and_short_words_are_not_correctable():
     assert tokeniser.correctable(terms, "english") == {"reles"}
     assert tokeniser.correctable(tokeniser.terms("Müllers Schlussel"), "german") == frozenset()
     assert Tokeniser(NO_LANGUAGE).correctable(("adress", "müller"), NO_LANGUAGE) == {"adress"}
+    assert tokeniser.correctable(("x" * 32, "x" * 33), "english") == {"x" * 32}  # its spellings would be thousands
 
 
 @pytest.mark.parametrize(
