@@ -1,12 +1,13 @@
 # make demo              the main use case on a local file
 # make test              lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
-# make test-all          every test: PostgreSQL, several processes, kill -9, servers, every surface, Node, random sequences of verbs; after `make test`
+# make test-all          the slow tests too: PostgreSQL, several processes, kill -9, servers, every surface, Node; the fast ones unless they passed already
 # make lint              format, lint rules, types, layers
 # make bench             docs/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
 # make bench-everyday    tables of docs/evaluation.md: what comes first on the everyday worlds, beside other stores
 # make bench-postgres    docs/postgres-bench.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
 # make bench-server      docs/server-bench.md: speed of `salience serve` on loopback
 # make updates           src/salience/rank/updates.npz: fit the model of updates; several minutes
+# make ablation          docs/ablation.md: what each signal of the default profile is worth on DATA
 # make thresholds        docs/thresholds.md: error rate of each threshold, measured on DATA
 # make confidence        docs/confidence.md and the tables [confidence] of the profiles: fitted on DATA; about 5 minutes
 # make torture           files: kill -9, full disks, many processes, a change of model; every acknowledged write survives
@@ -32,9 +33,13 @@ demo: $(VENV)/.installed
 
 test: lint
 	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow"
+	touch $(VENV)/.tested
 
-test-all: $(VENV)/.dev
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile
+test-all: $(VENV)/.tested
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m slow
+
+$(VENV)/.tested: $(wildcard $(shell git ls-files)) # the fast tests passed with these files
+	$(MAKE) test
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests bench
