@@ -80,7 +80,7 @@ def test_the_settings_reach_the_store(tables, monkeypatch):
         "prepares": False,
         "moving": False,
     }
-    assert (seen["statement_timeout"], seen["busy_timeout"], seen["language"]) == (2.5, 1.5, "english")
+    assert (seen["statement_timeout"], seen["busy_timeout"], seen["language"]) == (2.5, 1.5, None)
 
 
 def test_a_statement_that_takes_too_long_is_ended(tables, monkeypatch):

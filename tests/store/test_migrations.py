@@ -373,8 +373,8 @@ def test_a_file_of_0007_gets_token_vectors_in_its_last_columns(opened, second):
     were = {table: columns(second, table) for table in ("memories", "versions", "laid_by")}
     store = opened(second)
     with closing(sqlite3.connect(second)) as connection:
-        last = [connection.execute(f"PRAGMA table_info({table})").fetchall()[-1][1] for table in were]
-    assert last == ["tokens"] * 3
+        names = [[row[1] for row in connection.execute(f"PRAGMA table_info({table})")] for table in were]
+    assert ["tokens" in own[-3:] for own in names] == [True] * 3  # the stated times come after them
     ids = [id_of(1), id_of(2)]
     assert list(store.token_vectors(EVERYTHING, ids)) == [None, None]
     store.apply([Derive("default", id_of(1), 2, only(store, 1).memory.content_hash, tokens=random_tokens(1))])

@@ -447,7 +447,8 @@ def test_no_statement_reads_all_of_a_tenant(opened, name):
     plans = planned(store, WORK[name])
     assert plans
     for text, steps in plans.items():
-        assert text.startswith("SELECT max(") or all(" AND " in step for step in steps), (text, steps)
+        read = [step for step in steps if "json_each" not in step]  # the list of ids in the parameter
+        assert text.startswith("SELECT max(") or all(" AND " in step for step in read), (text, steps)
 
 
 @pytest.mark.parametrize(
