@@ -417,7 +417,7 @@ def recall_meanwhile(file: Path, line: Any) -> None:
     with compose.local(file, embedder=OLD) as engine:
         while not line.poll(0.005):
             text = f"memory {done % 100} of the beginning"
-            hits = engine.recall(text, limit=20, min_score=0.0)
+            hits = engine.recall(text, limit=20, min_score=0.0, profile="precise")  # finds it by its words alone
             if not any(hit.memory.content.startswith(text) for hit in hits):
                 raise SalienceError(f"recall {done} did not find its memory")
             done += 1

@@ -12,7 +12,6 @@ import pytest
 
 import salience
 from salience import PinnedError
-from salience.access_log import flush_all
 from salience.testing.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
@@ -156,11 +155,11 @@ def test_a_recall_answers_while_another_process_holds_the_write_lock(tmp_path):
         assert [hit.memory.id for hit in answer] == [stored.id]
         assert answer.degraded == ()  # it is counted in a moment
         with patch("salience.store.sql_store.TOUCH_PATIENCE", 0.01):
-            assert not flush_all()
+            assert not memory.services.access_log.flush()
         assert memory.recall("query").degraded == ("touch",)
         other.execute("ROLLBACK")
         other.close()
-        assert flush_all()
+        assert memory.services.access_log.flush()
         assert memory.recall("query").degraded == ()
         assert memory.get(stored.id).access_count == 3
 
