@@ -261,7 +261,7 @@ def test_times_after_an_option_are_local_and_may_be_short(run_json, run, tokyo):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_an_unsure_answer_says_so_and_marks_its_hits(run, stored, terminal):
     printed = run("recall", "zebra crossing", "--user", "alice", terminal=terminal).stdout
-    assert "No memory answers this. Closest:" in printed
+    assert "No memory clearly answers this. Closest:" in printed
     assert "weak, confidence 0." in printed
     sure = run("recall", "query", "--user", "alice", terminal=terminal).stdout
-    assert "No memory answers this" not in sure
+    assert "No memory clearly answers this" not in sure

@@ -36,7 +36,7 @@ from salience.wire.responses import to_json
 
 BAR: Final = 20
 """Width of the longest score bar."""
-UNSURE: Final = "No memory answers this. Closest:"
+UNSURE: Final = "No memory clearly answers this. Closest:"
 NOTHING_FOUND: Final = (
     "Nothing found. Under a profile with a minimum score or a cut-off, --min-score 0 shows the nearest memories."
 )

@@ -176,7 +176,7 @@ def test_an_unconfident_recall_shows_the_closest_memories():
         memory.remember(TEA)
         unsure = memory.recall("query")
     result = texts.recall(unsure).splitlines()
-    assert result[0].startswith("No memory answers this. Closest: 1 memory, best first")
+    assert result[0].startswith("No memory clearly answers this. Closest: 1 memory, best first")
     assert result[1].startswith(f"{unsure[0].score:.3f} weak confidence {unsure[0].confidence:.2f} [")
     assert texts.recall(nothing).startswith("No memory answers this.")
 

@@ -63,7 +63,7 @@ def recall(found: records.Recall) -> str:
         return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_skipped(found)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
     if not found.confident:
-        head = f"No memory answers this. Closest: {head}"
+        head = f"No memory clearly answers this. Closest: {head}"
     hits = [f"{hit.score:.3f} {_judged(hit)}{memory(hit.memory)}" for hit in found.hits]
     return "\n".join([head, *hits, *_skipped(found)])
 
