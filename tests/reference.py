@@ -36,19 +36,23 @@ from salience.batch import (
 )
 from salience.errors import ConflictError, DamagedError, InputError, PinnedError, StoreError, Words
 from salience.ports import (
+    FACETS,
     Add,
     Adopt,
+    After,
     Answered,
     Change,
     Count,
     Derive,
     Erase,
+    Facets,
     Lease,
     Model,
     Near,
     Need,
     Prune,
     Revise,
+    Selection,
     SessionSpan,
     Stored,
     Touch,
@@ -728,6 +732,14 @@ class _Shared:
     state: State | None = field(default_factory=State)
 
 
+def _facet(memory: Memory, name: str) -> str:
+    return getattr(memory, name, None) or getattr(memory.scope, name, None) or ""
+
+
+def _chosen(selection: Selection, memory: Memory, ignored: str = "") -> bool:
+    return all(_facet(memory, name) in values for name, values in selection.values.items() if name != ignored)
+
+
 class ReferenceStore:
     """Memories of one process, gone with it.
 
@@ -872,6 +884,45 @@ class ReferenceStore:
             key = (memory.kind, memory.tier, home.project, home.user_id, home.agent_id, home.session_id)
             groups.setdefault(key, []).append(stored.vector is None)
         return [Count(*key, len(pending), sum(pending)) for key, pending in groups.items()]
+
+    def browse(
+        self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
+    ) -> list[Memory]:
+        """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
+
+        def key(memory: Memory) -> tuple[float, str]:
+            value = 0 if order == "id" else getattr(memory, order) or 0
+            return (microseconds(value) if isinstance(value, datetime) else value), memory.id
+
+        found = sorted((one for one in self._selected(selection) if _chosen(selection, one)), key=key)
+        found = found if ascending else found[::-1]
+        if after is not None:
+            found = [one for one in found if (key(one) > tuple(after) if ascending else key(one) < tuple(after))]
+        return found[:limit]
+
+    def facets(self, selection: Selection, top: int = 20) -> Facets:
+        """Return the number of selected memories, and the `top` most frequent values of each facet."""
+        among = self._selected(selection)
+        counts = {name: Counter(_facet(one, name) for one in among if _chosen(selection, one, name)) for name in FACETS}
+        chosen = [one for one in among if _chosen(selection, one)]
+        counts["tag"] = Counter(tag for one in chosen for tag in one.tags)
+        ordered = {name: sorted(found.items(), key=lambda pair: (-pair[1], pair[0])) for name, found in counts.items()}
+        return Facets(
+            len(chosen),
+            {name: dict(found[:top]) for name, found in ordered.items()},
+            {name: len(found) for name, found in counts.items()},
+        )
+
+    def _selected(self, selection: Selection) -> list[Memory]:
+        with self._opened() as state:
+            every = [stored.memory for stored in state.of(selection.scope.tenant)]
+        return [
+            one
+            for one in every
+            if selection.scope.sees(one.scope)
+            and all(word.lower() in one.content.lower() for word in selection.words)
+            and set(selection.tags) <= set(one.tags)
+        ]
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None

@@ -1,5 +1,6 @@
 """Ports: the protocols of stores and models, and the values passed to them (needs and changes)."""
 
+from salience.ports.browsing import FACETS, SESSION, SORTABLE, TAG, After, Facets, Selection
 from salience.ports.changes import (
     Add,
     Adopt,
@@ -55,11 +56,16 @@ from salience.ports.store import (
 
 __all__ = [
     "EDGE",
+    "FACETS",
     "FINGERPRINTED",
     "SAME_MODEL",
+    "SESSION",
+    "SORTABLE",
+    "TAG",
     "AccessLog",
     "Add",
     "Adopt",
+    "After",
     "Answered",
     "BuildProgress",
     "Calibration",
@@ -74,6 +80,7 @@ __all__ = [
     "Erase",
     "Extract",
     "Extractor",
+    "Facets",
     "FactReader",
     "Interval",
     "Judge",
@@ -88,6 +95,7 @@ __all__ = [
     "QuestionTense",
     "Reranker",
     "Revise",
+    "Selection",
     "Services",
     "SessionSpan",
     "Statement",

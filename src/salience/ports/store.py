@@ -9,6 +9,7 @@ from typing import Protocol
 
 from salience.batch import Batch, Tokens
 from salience.errors import DamagedError
+from salience.ports.browsing import After, Facets, Selection
 from salience.ports.changes import Answered, Change, Stored, Touch
 from salience.ports.models import (
     Calibration,
@@ -139,6 +140,19 @@ class Store(Protocol):
 
     def counts(self, scope: Scope) -> list[Count]:
         """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+        ...
+
+    def browse(
+        self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
+    ) -> list[Memory]:
+        """Return up to `limit` selected memories, live or not, sorted by `order` (one of `SORTABLE`), then by id.
+
+        `after` continues behind a memory. Both keys descend unless `ascending`.
+        """
+        ...
+
+    def facets(self, selection: Selection, top: int = 20) -> Facets:
+        """Return the number of selected memories, and the `top` most frequent values of each facet."""
         ...
 
     def unembedded(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -35,19 +37,23 @@ from salience.errors import DamagedError, PinnedError
 from salience.ports import (
     Add,
     Adopt,
+    After,
     Answered,
     Change,
     Count,
     Derive,
     Erase,
+    Facets,
     Interval,
     Lease,
     Model,
     Prune,
     Revise,
+    Selection,
     Stored,
     Touch,
 )
+from salience.ports.browsing import facets
 from salience.records import Filter, Memory, Receipt, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
@@ -639,6 +645,27 @@ class SQLStore(ABC):
             select(*by, func.count(), pending).where(*visible(scope), memories.c.forgotten_at.is_(None)).group_by(*by)
         )
         return [Count(*row) for row in self._read(scope.tenant, lambda reader: reader.execute(query).all())]
+
+    def browse(
+        self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
+    ) -> list[Memory]:
+        """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
+        query = statements.browse(selection, order, limit, ascending, after)
+        return self._read(selection.scope.tenant, lambda reader: list(map(to_memory, reader.execute(query).mappings())))
+
+    def facets(self, selection: Selection, top: int = 20) -> Facets:
+        """Return the number of selected memories, and the `top` most frequent values of each facet."""
+
+        def read(reader: Connection) -> list[list[Any]]:
+            queries = (statements.groups(selection), statements.sessions(selection), statements.tags(selection))
+            return [list(reader.execute(query).all()) for query in queries]
+
+        groups, sessions, lists = self._read(selection.scope.tenant, read)
+        tags = Counter[str]()
+        with readable():
+            for text, number in lists:
+                tags.update(dict.fromkeys(json.loads(text), number))
+        return facets([(tuple(values), number) for *values, number in groups], dict(sessions), tags, selection, top)
 
     def tenants(self) -> dict[str, int]:
         """Return tenant -> number of its memories, forgotten ones included."""

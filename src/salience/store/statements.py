@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
@@ -20,9 +21,11 @@ from sqlalchemy import (
     TypeDecorator,
     and_,
     bindparam,
+    case,
     exists,
     func,
     literal,
+    literal_column,
     not_,
     or_,
     select,
@@ -33,6 +36,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
+from salience.ports import FACETS, SESSION, After, Selection
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
 from salience.store.rows import RECORD, STORED
 from salience.store.schema import TEXT, memories, touches, versions
@@ -136,6 +140,75 @@ def accepted(filter: Filter) -> Conditions:
         absent = memories.c.project.is_(None)
         conditions.append(absent if filter.level == "global" else ~absent)
     return conditions
+
+
+_STATUS: Final = case(
+    (memories.c.forgotten_at.is_(None), "live"),
+    (memories.c.change == "expire", "expired"),
+    (memories.c.change == "stale", "stale"),
+    else_="forgotten",
+)
+"""`Memory.status`."""
+_FACETS: Final = {
+    name: _STATUS if name == "status" else func.coalesce(memories.c[name], "").label(name) for name in FACETS
+}
+
+
+def browse(selection: Selection, order: str, limit: int, ascending: bool, after: After | None) -> Select[Any]:
+    """Return the selected memories, sorted by a column, then by id."""
+    conditions = [*_containing(selection), *_chosen(selection)]
+    column = func.coalesce(memories.c[order], 0) if order == "accessed_at" else memories.c[order]
+    keys = [memories.c.id] if order == "id" else [column, memories.c.id]
+    if after is not None:
+        beyond = memories.c.id > after.id if ascending else memories.c.id < after.id
+        if order != "id":
+            number = after.value if order in ("importance", "weight") else int(after.value)
+            value = literal(number, memories.c[order].type)
+            beyond = or_(column > value if ascending else column < value, and_(column == value, beyond))
+        conditions.append(beyond)
+    sorted_by = keys if ascending else [key.desc() for key in keys]
+    query = select(*(memories.c[name] for name in RECORD)).where(*conditions).order_by(*sorted_by).limit(limit)
+    return query if order == "id" else _scanned(query)
+
+
+def groups(selection: Selection) -> Select[Any]:
+    """Return the value of each facet but the session, and the number of memories.
+
+    Of `selection.values`, only those of the session are applied. Sessions are counted by `sessions`: there are many.
+    """
+    session = {name: values for name, values in selection.values.items() if name == SESSION}
+    conditions = [*_containing(selection), *_chosen(replace(selection, values=session))]
+    return _counted([_FACETS[name] for name in FACETS if name != SESSION], conditions)
+
+
+def sessions(selection: Selection) -> Select[Any]:
+    """Return each session of the memories that the selection accepts in any session, and their number."""
+    others = {name: values for name, values in selection.values.items() if name != SESSION}
+    return _counted([_FACETS[SESSION]], [*_containing(selection), *_chosen(replace(selection, values=others))])
+
+
+def tags(selection: Selection) -> Select[Any]:
+    """Return each list of tags of the selected memories, as JSON, and the number of memories."""
+    return _counted([memories.c.tags], [*_containing(selection), *_chosen(selection)])
+
+
+def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> Select[Any]:
+    positions = [literal_column(str(position)) for position in range(1, len(columns) + 1)]
+    return _scanned(select(*columns, func.count()).where(*conditions).group_by(*positions))
+
+
+def _scanned(query: Select[Any]) -> Select[Any]:
+    """Return the query with a hint that SQLite reads the table in its order, not by an index of all rows."""
+    return query.with_hint(memories, "NOT INDEXED", "sqlite")
+
+
+def _containing(selection: Selection) -> Conditions:
+    words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
+    return [*visible(selection.scope), *words, *(_Holds(memories.c.tags, literal(tag)) for tag in selection.tags)]
+
+
+def _chosen(selection: Selection) -> Conditions:
+    return [_FACETS[name].in_(values) for name, values in selection.values.items()]
 
 
 class _Texts(TypeDecorator[list[str]]):

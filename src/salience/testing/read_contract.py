@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
@@ -14,8 +14,21 @@ import numpy as np
 import pytest
 
 from salience.batch import COLUMNS, CORRECTED, KINDS, Batch, Lexicon, cosines
-from salience.ports import Add, Derive, Erase, Near, Revise, SessionSpan, Store, Stored
-from salience.records import ANY, Filter, Scope
+from salience.ports import (
+    FACETS,
+    SORTABLE,
+    Add,
+    After,
+    Derive,
+    Erase,
+    Near,
+    Revise,
+    Selection,
+    SessionSpan,
+    Store,
+    Stored,
+)
+from salience.records import ANY, Filter, Memory, Scope
 from salience.testing.memories import (
     DIMENSION,
     EVERYTHING,
@@ -602,6 +615,69 @@ class ReadContract:
         store.apply([derived])
         assert held() == [none, (start, end)]
         assert [item.event for item in store.history(EVERYTHING, id_of(1))] == [first, first, None]
+
+    def test_browsing_sorts_and_goes_page_by_page(self, store: Store) -> None:
+        for number in range(1, 8):
+            late = NOW + (number % 3) * HOUR
+            fields: dict[str, Any] = {"importance": number % 2 / 2, "weight": 1 - number % 3 / 10, "created_at": late}
+            recalled = {"accessed_at": late, "access_count": number % 4} if number % 2 else {}
+            add(store, stored(number, updated_at=late, **fields, **recalled))
+
+        def key(memory: Memory, order: str) -> tuple[float, str]:
+            value = 0 if order == "id" else getattr(memory, order) or 0
+            return (round(value.timestamp() * 1e6) if isinstance(value, datetime) else value), memory.id
+
+        everything = Selection(scope=EVERYTHING)
+        for order in SORTABLE:
+            for ascending in (False, True):
+                whole = store.browse(everything, order, 100, ascending=ascending)
+                keys = [key(one, order) for one in whole]
+                assert len(whole) == 7
+                assert keys == sorted(keys, reverse=not ascending)
+                pages, after = list[Memory](), None
+                while page := store.browse(everything, order, 3, ascending=ascending, after=after):
+                    pages += page
+                    after = After(*key(page[-1], order))
+                assert pages == whole
+
+    def test_facets_count_what_another_choice_would_give(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, content="Green TEA_100%", user_id="ann", project="p", tags=("drink", "a")),
+            stored(2, content="black tea", user_id="ann", kind="rule", tags=("drink",)),
+            stored(3, content="coffee", user_id="bob", tier="semantic", session_id="s"),
+            stored(4, content="tea of another environment", environment="staging"),
+            stored(5, content="tea of another tenant", tenant="other"),
+        )
+        gone = memory(6, content="old tea", user_id="bob")
+        add(store, stored(6, content="old tea", user_id="bob"))
+        store.apply([Revise(gone.changed("forget", NOW, forgotten_at=NOW))])
+        everything = Selection(scope=Scope(user_id=ANY, project=ANY))
+        found = store.facets(everything)
+        assert found.total == 4
+        assert list(found.values) == list(found.distinct) == [*FACETS, "tag"]
+        assert dict(found.values["user_id"]) == {"ann": 2, "bob": 2}
+        assert dict(found.values["status"]) == {"live": 3, "forgotten": 1}
+        assert dict(found.values["tag"]) == {"drink": 2, "a": 1}
+        assert dict(found.values["session_id"]) == {"": 3, "s": 1}
+        tea = replace(everything, words=("tea",), values={"status": ("live",), "user_id": ("ann",)})
+        found = store.facets(tea)
+        assert found.total == 2
+        assert dict(found.values["user_id"]) == {"ann": 2}
+        assert dict(found.values["status"]) == {"live": 2}
+        assert [int(one.id, 16) for one in store.browse(tea, "created_at", 10)] == [2, 1]
+        for words, numbers_ in ((("tea_",), [1]), (("100%",), [1]), (("%",), [1]), (("TEA", "green"), [1])):
+            assert [int(one.id, 16) for one in store.browse(replace(tea, words=words), "weight", 9)] == numbers_
+        other = store.facets(replace(everything, values={"user_id": ("bob",), "status": ("live",)}))
+        assert dict(other.values["user_id"]) == {"ann": 2, "bob": 1}
+        assert dict(other.values["status"]) == {"forgotten": 1, "live": 1}
+        assert store.facets(replace(everything, tags=("drink", "a"))).total == 1
+        assert store.facets(replace(everything, values={"session_id": ("",)})).total == 3
+        assert store.facets(Selection(scope=Scope(user_id="ann"))).total == 1
+        assert store.facets(Selection(scope=Scope("nobody"))).total == 0
+        cut = store.facets(everything, 1)
+        assert dict(cut.values["tag"]) == {"drink": 2}
+        assert cut.distinct["tag"] == 2
 
     def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
         """A memory without a speaker is about the speakers among its entities."""
