@@ -15,6 +15,7 @@
 # make torture-server    REST and MCP: no key may read, see or time another tenant's data
 # make fuzz              Schemathesis over the OpenAPI document of a server
 # make startup           start time, compared with importing NumPy and SQLAlchemy
+# make screenshots      docs/images/ui-*.png: the views of the dashboard on a sample store; needs Chromium
 # make soak              every verb in random order, compared with a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
@@ -26,7 +27,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server startup soak clean
+.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server startup soak screenshots clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -94,6 +95,9 @@ torture-server: $(VENV)/.dev
 	$(BIN)/python -m bench.torture_server leaks --store postgres --seconds 120
 	$(BIN)/python -m bench.torture_server timing --store sqlite
 	$(BIN)/python -m bench.torture_server timing --store postgres
+
+screenshots: $(VENV)/.dev
+	$(BIN)/python -m bench.screenshots
 
 soak: $(VENV)/.dev
 	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost

@@ -195,6 +195,12 @@ class Settings(BaseSettings):
     mcp_tools: str = Field(
         "default", min_length=1, description="MCP tools to offer: `default`, `all`, or comma-separated names"
     )
+    ui: bool = Field(True, description="Serve the dashboard at /ui")
+    ui_secret: SecretStr | None = Field(
+        None,
+        min_length=32,
+        description="Secret that signs the dashboard's cookies; unset: random. Servers behind one name need the same",
+    )
     metrics_token: SecretStr | None = Field(None, description="Token required at /metrics once API keys exist")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Minimum level to log")
     otlp_endpoint: str | None = Field(

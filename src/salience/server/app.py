@@ -1,4 +1,4 @@
-"""The application of one process: engine, keys, REST, MCP, metrics and upkeep."""
+"""The application of one process: engine, keys, REST, MCP, the dashboard, metrics and upkeep."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from salience.server.rest.app import Options
 from salience.server.rest.app import app as rest_app
 from salience.server.server import ConnectionLimits, ServerApp, Streams
 from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, Traces, VerbTelemetry
+from salience.server.ui import site as ui
+from salience.server.ui.login import Sessions
 from salience.server.upkeep import UpkeepThread
 from salience.settings import Settings
 from salience.steps import embed_with
@@ -53,7 +55,8 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
         stack.callback(upkeep.stop)
         counters.connections = getattr(engine.services.store, "connections", dict)
 
-        anonymous, clock = AnonymousAccess(settings, keyring, engine.services.tenant), engine.services.clock
+        anonymous = AnonymousAccess(settings, keyring, engine.services.tenant, config.one_time_token is None)
+        clock = engine.services.clock
         verifiers: list[Callable[[str], Grant | None]] = [lambda token: verify_key(keyring, token, clock())]
         metadata_url: str | None = None
         metadata_routes: tuple[Route, ...] = ()
@@ -104,6 +107,12 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
             *metadata_routes,
             metrics.route(counters, anonymous.is_open, settings.metrics_token),
         ]
+        if settings.ui:
+            sessions = Sessions(
+                keyring, clock, config.cookie_secret(), anonymous, engine.services.tenant, config.one_time_token
+            )
+            ui_gate = Gate(engine, limits, check_rate, VerbTelemetry(counters, traces))
+            ui.mount(app, ui_gate, sessions, body_limit=settings.server_body_limit)
         streams = Streams(app)
         asgi = RequestTelemetry(streams, mcp.PATH, counters, traces)
         connections = ConnectionLimits(
@@ -129,10 +138,10 @@ class AnonymousAccess:
     Checks the keys on each call until one exists, and then stays closed.
     """
 
-    def __init__(self, settings: Settings, keyring: Keyring, tenant: str) -> None:
+    def __init__(self, settings: Settings, keyring: Keyring, tenant: str, may_open: bool = True) -> None:
         self._keyring = keyring
         self._everyone = Grant(tenant=tenant, rights=("admin",), name=LOCAL)
-        self._may_open = settings.oauth_issuer is None and exposing_setting(settings) is None
+        self._may_open = may_open and settings.oauth_issuer is None and exposing_setting(settings) is None
 
     def __call__(self) -> Grant | None:
         """Return the grant of anonymous callers; None once a key exists."""

@@ -62,7 +62,12 @@ def verify_key(keyring: Keyring, token: str, now: datetime) -> Grant | None:
     prefix, secret = match.groups() if match else (_NO_PREFIX, "")
     key = keyring.find(prefix)
     matches = hmac.compare_digest(_digest(secret), key.digest if key else _digest(_NO_PREFIX))
-    if key is None or not matches or key.status(now) != "live":
+    return grant_of(key, now) if matches else None
+
+
+def grant_of(key: ApiKey | None, now: datetime) -> Grant | None:
+    """Return the grant of a key; None if there is no key, or it is revoked or expired."""
+    if key is None or key.status(now) != "live":
         return None
     return Grant(tenant=key.tenant, rights=key.rights, bound=key.bound, name=key.prefix)
 

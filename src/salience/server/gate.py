@@ -91,11 +91,15 @@ class Gate:
 
     def call(self, grant: Grant, verb: Verb, given: Mapping[str, Any], **local: Any) -> Any:
         """As `answer`, with arguments by name; `local` has arguments that no request contains, such as a file."""
+        return self.apply(grant, verb, given, lambda engine, **named: getattr(engine, verb.name)(**named, **local))
+
+    def apply(self, grant: Grant, verb: Verb, given: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+        """As `call`, with a function of the caller's engine and the arguments in place of the engine's method."""
         began = time.perf_counter()
         outcome: object = None
         try:
             engine, arguments = self._prepare(grant, verb, given)
-            outcome = _redacted(grant, getattr(engine, verb.name)(**arguments, **local))
+            outcome = _redacted(grant, function(engine, **arguments))
             outcome = _within_size(self.limits.answer, outcome)
         except Exception as error:
             outcome = error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import ipaddress
 import multiprocessing
+import secrets
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final
@@ -53,11 +54,20 @@ class ServerConfig:
         settings: from the environment and the command line; `url` names the store.
         embedder: its name; None takes `settings.embedder`.
         profile: of recalls by default: the name of a built-in, or the path of a TOML file.
+        one_time_token: begins one session of the dashboard; callers without it need an API key. None: no such session.
+        secret: signs the cookies of the dashboard, unless the settings have a secret.
     """
 
     settings: Settings
     embedder: str | None = None
     profile: str = "salience"
+    one_time_token: str | None = field(default=None, repr=False)
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def cookie_secret(self) -> bytes:
+        """Return the secret that signs the cookies of the dashboard; all workers of a server have the same."""
+        given = self.settings.ui_secret
+        return self.secret if given is None else given.get_secret_value().encode()
 
     def check(self) -> None:
         """Raise `InputError` for invalid values that show before the store is opened."""
@@ -69,10 +79,11 @@ class ServerConfig:
             raise InputError("server_workers", workers, remedy)
 
 
-def run(config: ServerConfig) -> None:
+def run(config: ServerConfig, ready: Callable[[str], None] = lambda _: None) -> None:
     """Run a server until a signal ends it.
 
-    The store is opened before the port, so that a broken store fails the start.
+    The store is opened before the port, so that a broken store fails the start. `ready` is called with the URL as soon
+    as the port is open, if the server has one process.
 
     Raises:
         InputError: a value is not acceptable.
@@ -94,6 +105,7 @@ def run(config: ServerConfig) -> None:
 
         with build_app(config) as app, bind(settings.server_host, settings.server_port) as listening:
             _announce(settings, listening, app.is_open())
+            ready(url_of(listening))
             serve(app, listening, settings.server_shutdown)
         exit_if_stuck()
     _log.info("ended")

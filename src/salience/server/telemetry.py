@@ -131,6 +131,8 @@ class RequestRecord:
     error: BaseException | None = None
 
 
+PAGES: Final = "/ui"
+"""Path of the dashboard."""
 CURRENT: Final[ContextVar[RequestRecord | None]] = ContextVar("salience_request", default=None)
 
 
@@ -181,7 +183,8 @@ class RequestTelemetry:
             _log.debug("request", route=scope["path"])
             return
         is_mcp = scope["path"] == self.mcp or scope["path"].startswith(f"{self.mcp}/")
-        record = RequestRecord("mcp" if is_mcp else "rest")
+        is_page = scope["path"] == PAGES or scope["path"].startswith(f"{PAGES}/")
+        record = RequestRecord("mcp" if is_mcp else "ui" if is_page else "rest")
         is_answered = False
 
         async def recording(message: Message) -> None:
@@ -206,7 +209,7 @@ class RequestTelemetry:
             CURRENT.reset(token)
             self.metrics.in_progress(-1)
             facts, seconds = self._facts(scope, record), time.perf_counter() - record.began
-            if record.surface == "rest" or (record.verb == NO_VERB and record.status >= 400):
+            if record.surface != "mcp" or (record.verb == NO_VERB and record.status >= 400):
                 self.metrics.request(record.surface, facts["verb"], record.status, seconds)
             if isinstance(record.error, SalienceError):
                 problem = problem_of(record.error)

@@ -193,7 +193,7 @@ def tags(selection: Selection) -> Select[Any]:
 
 
 def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> Select[Any]:
-    positions = [literal_column(str(position)) for position in range(1, len(columns) + 1)]
+    positions: list[ColumnElement[Any]] = [literal_column(str(position)) for position in range(1, len(columns) + 1)]
     return _scanned(select(*columns, func.count()).where(*conditions).group_by(*positions))
 
 

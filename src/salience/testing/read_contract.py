@@ -620,7 +620,7 @@ class ReadContract:
         for number in range(1, 8):
             late = NOW + (number % 3) * HOUR
             fields: dict[str, Any] = {"importance": number % 2 / 2, "weight": 1 - number % 3 / 10, "created_at": late}
-            recalled = {"accessed_at": late, "access_count": number % 4} if number % 2 else {}
+            recalled: dict[str, Any] = {"accessed_at": late, "access_count": number % 4} if number % 2 else {}
             add(store, stored(number, updated_at=late, **fields, **recalled))
 
         def key(memory: Memory, order: str) -> tuple[float, str]:

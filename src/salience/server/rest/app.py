@@ -51,7 +51,7 @@ _SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_NO_TELEMETRY: Final[TelemetryConfig] = {
+NO_TELEMETRY: Final[TelemetryConfig] = {
     "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
 }  # fmt: skip
 """FastAPI's own telemetry is off: it would record user text in error messages and queries."""
@@ -144,7 +144,7 @@ def app(
         docs_url=None,  # the page would load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        telemetry=_NO_TELEMETRY,
+        telemetry=NO_TELEMETRY,
         middleware=[
             Middleware(RequestGuard, options=options),
             *([cors] if options.origins else []),

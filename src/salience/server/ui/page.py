@@ -1,0 +1,198 @@
+"""One request of a view: the caller, the scope in the URL, calls of verbs, and rendering."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlencode
+
+from fastapi import Depends, Request
+from starlette.datastructures import QueryParams
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from salience.engine import Engine
+from salience.errors import ForbiddenError, InputError, Words
+from salience.rank.profile import Profile
+from salience.records import ANY, Grant
+from salience.server.rest import parsing
+from salience.server.ui.login import Session
+from salience.wire.verbs import VERBS, Verb
+
+if TYPE_CHECKING:
+    from salience.server.ui.site import Site
+
+BASE: Final = "/ui"
+COORDINATES: Final = {
+    "environment": "Environment", "project": "Project", "user_id": "User", "agent_id": "Agent", "session_id": "Session",
+}  # fmt: skip
+"""Parameters of a URL that name the scope -> their labels."""
+THEMES: Final = ("light", "dark")
+KEPT: Final = (*COORDINATES, "theme")
+"""Parameters that links from one view to another keep."""
+
+
+class LoginRequiredError(Exception):
+    """The caller has to log in first."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A request of a view, made by `Depends`; see `Visit`.
+
+    Attributes:
+        request: the HTTP request.
+        site: the dashboard.
+        session: of the caller.
+    """
+
+    request: Request
+    site: Site
+    session: Session
+
+    @property
+    def grant(self) -> Grant:
+        """The rights of the caller."""
+        return self.session.grant
+
+    @property
+    def query(self) -> QueryParams:
+        """The parameters of the URL."""
+        return self.request.query_params
+
+    @cached_property
+    def now(self) -> datetime:
+        """The current instant by the engine's clock."""
+        return self.site.gate.engine.services.clock().astimezone(UTC)
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that ranks recalls by default."""
+        return self.site.gate.engine.profile
+
+    @cached_property
+    def scope(self) -> dict[str, Any]:
+        """The scope keywords of the URL: a coordinate that is not named is `ANY`; a bound of the key is applied.
+
+        The session is left out unless it is named.
+        """
+        given = {name: self.query.get(name) or self.grant.bound.get(name) for name in COORDINATES}
+        return {name: value or ANY for name, value in given.items() if value or name != "session_id"}
+
+    def call(self, verb: str, /, **arguments: Any) -> Any:
+        """Return the result of a verb in the scope of the URL, under the rights, bounds and limits of the API.
+
+        Scope keywords in `arguments` replace those of the URL.
+
+        Raises:
+            ForbiddenError: the key does not allow this.
+            SalienceError: errors of the verb.
+        """
+        return self.apply(VERBS[verb], getattr(Engine, verb), **arguments)
+
+    def apply(self, verb: Verb, function: Callable[..., Any], /, **arguments: Any) -> Any:
+        """As `call`, with a function of the caller's engine and the arguments in place of the engine's method."""
+        fields = verb.request.model_fields
+        scope = {name: value for name, value in self.scope.items() if name in fields}
+        return self.site.gate.apply(self.grant, verb, {**scope, **arguments}, function)
+
+    def may(self, verb: str) -> bool:
+        """Return whether the key of the caller has the rights for a verb: show no form that would be refused."""
+        return self.site.gate.may(self.grant, VERBS[verb])
+
+    def url(self, path: str = "", /, **parameters: Any) -> str:
+        """Return the URL of a view, with the current scope and theme; None removes a parameter."""
+        kept: dict[str, Any] = {name: self.query[name] for name in KEPT if self.query.get(name)}
+        return _with_query(f"{BASE}/{path}", {**kept, **parameters})
+
+    def here(self, **changes: Any) -> str:
+        """Return the URL of this page with some parameters changed; None removes one, a list repeats one."""
+        given = {name: self.query.getlist(name) for name in self.query}
+        return _with_query(self.request.url.path, {**given, **changes})
+
+    def render(self, template: str, /, status: int = 200, **values: Any) -> Response:
+        """Return a page from a template, which gets `page`, `csrf` and the given values.
+
+        A form or link of htmx names the part that it replaces by `hx-select`, so one template serves both.
+        """
+        found = self.site.templates.get_template(template)
+        csrf = self.site.sessions.csrf(self.session.id)
+        return HTMLResponse(found.render(page=self, csrf=csrf, **values), status)
+
+    def redirect(self, url: str, /, flash: str | None = None) -> Response:
+        """Return a redirect after a form; `flash` is a message that the next page shows once, signed into its URL."""
+        if flash is not None:
+            signature = self.site.sessions.csrf(f"flash {self.session.id} {flash}")[:32]
+            url += ("&" if "?" in url else "?") + urlencode({"flash": flash, "flash_mac": signature})
+        return RedirectResponse(url, 303)
+
+    @property
+    def flash(self) -> str | None:
+        """The message that the form before left for this page; only messages of this server are shown."""
+        text = self.query.get("flash", "")
+        expected = self.site.sessions.csrf(f"flash {self.session.id} {text}")[:32]
+        return text if hmac.compare_digest(expected.encode(), self.query.get("flash_mac", "").encode()) else None
+
+
+def _with_query(path: str, parameters: Mapping[str, Any]) -> str:
+    pairs = [
+        (name, item)
+        for name, value in parameters.items()
+        if name not in ("flash", "flash_mac")
+        for item in (value if isinstance(value, list | tuple) else [value])
+        if item not in (None, "") or name.startswith("f_")
+    ]
+    pairs = [(name, item) for name, item in pairs if item is not None]
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def _page(request: Request) -> Page:
+    site: Site = request.app.state.site
+    session = site.sessions.find(request)
+    if session is None:
+        raise LoginRequiredError
+    request.state.grant = session.grant
+    return Page(request, site, session)
+
+
+async def read_form(request: Request) -> QueryParams:
+    """Return the fields of a form; a field may be repeated.
+
+    Raises:
+        InputError: the body is not a form.
+        LimitError: the body is too long.
+    """
+    parsing.require_media_type(request, ("application/x-www-form-urlencoded",))
+    body = b"".join([chunk async for chunk in parsing.chunks(request, request.app.state.site.body_limit)])
+    try:
+        return QueryParams(body.decode())
+    except UnicodeDecodeError:
+        raise InputError("body", Words("other bytes"), "Send a form in UTF-8.", "is not UTF-8") from None
+
+
+Visit = Annotated[Page, Depends(_page)]
+"""The annotation of a view's first parameter: `def show(page: Visit) -> Response`."""
+
+
+def _form(page: Visit, fields: Annotated[QueryParams, Depends(read_form)]) -> QueryParams:
+    check_csrf(page.site, page.session.id, fields)
+    return fields
+
+
+def check_csrf(site: Site, identity: str, fields: QueryParams) -> None:
+    """Raise `ForbiddenError` unless a form has the CSRF token of a session."""
+    if not hmac.compare_digest(site.sessions.csrf(identity).encode(), fields.get("csrf", "").encode()):
+        raise ForbiddenError("csrf: the form is not of this session. Reload the page and send it again.")
+
+
+Form = Annotated[QueryParams, Depends(_form)]
+"""The annotation of a form's fields, whose CSRF token is checked: `def save(page: Visit, form: Form) -> Response`."""
+
+
+def compact_json(value: object) -> str:
+    """Return a value as indented JSON, for display."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)

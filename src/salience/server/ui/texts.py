@@ -1,0 +1,44 @@
+"""Numbers and instants as text, for templates."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+_STEPS: Final = ((365.25, "year"), (30.44, "month"), (7, "week"), (1, "day"), (1 / 24, "hour"), (1 / 1440, "minute"))
+
+
+def iso(at: datetime) -> str:
+    """Return an instant for the `datetime` of a `<time>`."""
+    return at.isoformat(timespec="seconds")
+
+
+def instant(at: datetime) -> str:
+    """Return an instant to the minute: `2026-05-01 09:30 UTC`."""
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def day(at: datetime) -> str:
+    """Return a day: `2026-05-01`."""
+    return f"{at:%Y-%m-%d}"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """Return the time since an instant, or until it: `3 days ago`, `in 2 hours`."""
+    span = abs(now - at)
+    for days, unit in _STEPS:
+        count = int(span / timedelta(days=days))
+        if count:
+            text = plural(count, unit)
+            return f"{text} ago" if at < now else f"in {text}"
+    return "just now"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """Return a number: whole ones with separators, others with `digits` decimals."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """Return a count with its noun: `1 memory`, `2,000 memories`."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
