@@ -62,7 +62,7 @@ MEMORIES: Final[tuple[Line, ...]] = (
     (5, "Bob works from home on Fridays", {**_BOB, "fact_key": "bob.home_day"}),
     (3, "Alice now prefers Rust for backend work", {**_ALICE, "tags": ["language", "preference"], "importance": 0.7}),
     (2, "The password of the staging wiki was rotated", {**_ATLAS, "ttl": "1d", "kind": "context"}),
-    (1, "The terrace opens on Saturday if it is dry 🌤", {**_CARLA, "tier": "working", "ttl": "3d"}),
+    (1, "The terrace opens on Saturday if it is dry", {**_CARLA, "tier": "working", "ttl": "3d"}),
 )  # fmt: skip
 """Days ago, content, and the other arguments of `remember`."""
 _TALKS: Final = {

@@ -38,7 +38,7 @@ Keyed = Callable[..., TestClient]
 
 @pytest.fixture
 def engine(target: str, clock: StoppedClock) -> Iterator[Engine]:
-    with salience.connect(target, embedder=PlantedEmbedder(), clock=clock) as made:
+    with salience.connect(target, embedder=PlantedEmbedder({"near": 0.9, "far": 0.7}), clock=clock) as made:
         yield made
 
 

@@ -31,7 +31,7 @@ def test_every_view_answers_without_a_key_on_an_open_server(client, path):
     assert response.status_code == 200
     assert response.headers["content-security-policy"] == POLICY
     assert response.headers["x-frame-options"] == "DENY"
-    assert response.headers["referrer-policy"] == "no-referrer"
+    assert response.headers["referrer-policy"] == "same-origin"
     assert response.headers["cache-control"] == "no-store"
     assert "set-cookie" not in response.headers
 

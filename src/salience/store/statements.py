@@ -156,7 +156,7 @@ _FACETS: Final = {
 
 def browse(selection: Selection, order: str, limit: int, ascending: bool, after: After | None) -> Select[Any]:
     """Return the selected memories, sorted by a column, then by id."""
-    conditions = [*_containing(selection), *_chosen(selection)]
+    conditions = [*_containing(selection, in_order=order == "id"), *_chosen(selection)]
     column = func.coalesce(memories.c[order], 0) if order == "accessed_at" else memories.c[order]
     keys = [memories.c.id] if order == "id" else [column, memories.c.id]
     if after is not None:
@@ -167,8 +167,7 @@ def browse(selection: Selection, order: str, limit: int, ascending: bool, after:
             beyond = or_(column > value if ascending else column < value, and_(column == value, beyond))
         conditions.append(beyond)
     sorted_by = keys if ascending else [key.desc() for key in keys]
-    query = select(*(memories.c[name] for name in RECORD)).where(*conditions).order_by(*sorted_by).limit(limit)
-    return query if order == "id" else _scanned(query)
+    return select(*(memories.c[name] for name in RECORD)).where(*conditions).order_by(*sorted_by).limit(limit)
 
 
 def groups(selection: Selection) -> Select[Any]:
@@ -194,21 +193,43 @@ def tags(selection: Selection) -> Select[Any]:
 
 def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> Select[Any]:
     positions: list[ColumnElement[Any]] = [literal_column(str(position)) for position in range(1, len(columns) + 1)]
-    return _scanned(select(*columns, func.count()).where(*conditions).group_by(*positions))
+    return select(*columns, func.count()).where(*conditions).group_by(*positions)
 
 
-def _scanned(query: Select[Any]) -> Select[Any]:
-    """Return the query with a hint that SQLite reads the table in its order, not by an index of all rows."""
-    return query.with_hint(memories, "NOT INDEXED", "sqlite")
+def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
+    """Return the conditions of the scope, the words and the tags.
 
-
-def _containing(selection: Selection) -> Conditions:
+    Unless the order of an index is wanted, SQLite is to read the table from end to end: an index of all rows is slower.
+    """
+    seen = visible(selection.scope)
+    if not in_order:
+        seen[0] = _Unindexed(memories.c.tenant) == selection.scope.tenant
     words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
-    return [*visible(selection.scope), *words, *(_Holds(memories.c.tags, literal(tag)) for tag in selection.tags)]
+    return [*seen, *words, *(_Holds(memories.c.tags, literal(tag)) for tag in selection.tags)]
 
 
 def _chosen(selection: Selection) -> Conditions:
-    return [_FACETS[name].in_(values) for name, values in selection.values.items()]
+    return [
+        memories.c.forgotten_at.is_(None) if (name, *values) == ("status", "live") else _FACETS[name].in_(values)
+        for name, values in selection.values.items()
+    ]
+
+
+class _Unindexed(FunctionElement[str]):
+    """A column of text, in a form for which SQLite uses no index; argument: the column."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(_Unindexed, "sqlite")
+def _unindexed_in_sqlite(element: _Unindexed, compiler: SQLCompiler, **options: Any) -> str:
+    return f"+{compiler.process(element.clauses, **options)}"
+
+
+@compiles(_Unindexed, "postgresql")
+def _unindexed_in_postgresql(element: _Unindexed, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses, **options)
 
 
 class _Texts(TypeDecorator[list[str]]):

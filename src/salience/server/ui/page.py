@@ -48,11 +48,13 @@ class Page:
         request: the HTTP request.
         site: the dashboard.
         session: of the caller.
+        path: of the page that links change; None for that of the request. A part of a page names the whole page.
     """
 
     request: Request
     site: Site
     session: Session
+    path: str | None = None
 
     @property
     def grant(self) -> Grant:
@@ -112,7 +114,7 @@ class Page:
     def here(self, **changes: Any) -> str:
         """Return the URL of this page with some parameters changed; None removes one, a list repeats one."""
         given = {name: self.query.getlist(name) for name in self.query}
-        return _with_query(self.request.url.path, {**given, **changes})
+        return _with_query(self.path or self.request.url.path, {**given, **changes})
 
     def render(self, template: str, /, status: int = 200, **values: Any) -> Response:
         """Return a page from a template, which gets `page`, `csrf` and the given values.

@@ -48,7 +48,7 @@ POLICY: Final = (
 )
 _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # under no-referrer, browsers send forms with `Origin: null`
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -210,7 +210,7 @@ def open_once(request: Request, token: str = "") -> Response:
     cookie = site.sessions.begin_local(token)
     if cookie is None:
         raise AccessError("token: this link was used already, or is not valid. Run salience ui again.")
-    response = RedirectResponse(BASE + "/", 303)
+    response = RedirectResponse(BASE + "/", 303, {"Referrer-Policy": "no-referrer"})
     login.set_cookie(request, response, cookie)
     return response
 

@@ -1,7 +1,17 @@
-// What HTML and htmx cannot do: copy buttons, and the colour scheme of the system in the toggle's label.
+// What HTML and htmx cannot do: copy buttons, closed filters on a narrow screen, and a colour toggle that knows the system's scheme.
 "use strict";
 
+const narrow = matchMedia("(max-width: 60rem)");
+
 function prepare(root) {
+  for (const facet of root.querySelectorAll(".facet")) {
+    if (narrow.matches && !facet.querySelector(".chosen")) facet.open = false;
+  }
+  const theme = root.querySelector("[data-theme-link]");
+  if (theme && !document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches) {
+    theme.href = theme.dataset.other;
+    theme.querySelector("[data-name]").textContent = "Light";
+  }
   for (const button of root.querySelectorAll("[data-copy]")) {
     button.hidden = !navigator.clipboard;
   }

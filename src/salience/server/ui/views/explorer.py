@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -17,7 +18,7 @@ from salience.rank import profiles
 from salience.records import Memory, Recall, checks
 from salience.records.ids import ID
 from salience.server.ui import decay
-from salience.server.ui.page import Page, Visit
+from salience.server.ui.page import BASE, Page, Visit
 from salience.wire import requests
 from salience.wire.verbs import Verb
 
@@ -56,7 +57,7 @@ def show(page: Visit) -> Response:
 @router.get("/facets")
 def show_facets(page: Visit) -> Response:
     """Return the filters with their counts, which take longer than the memories."""
-    selection = _selection(page)
+    page, selection = replace(page, path=f"{BASE}/"), _selection(page)
     is_filtered = _is_filtered(page, selection)
     return page.render(
         "views/explorer_facets.html", LABELS=LABELS, NONE=NONE, facets=_counts(page), is_filtered=is_filtered
