@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final, Self
 
 import numpy as np
@@ -52,6 +52,8 @@ from salience.ports import (
     Need,
     Prune,
     Revise,
+    Revision,
+    RevisionFilter,
     Selection,
     SessionSpan,
     Stored,
@@ -157,6 +159,14 @@ class State:
     def counts(self) -> tuple[int, int]:
         """Return how many memories and how many older versions there are."""
         return len(self.rows), sum(map(len, self.versions.values()))
+
+
+def _is_within(moment: datetime, filter: RevisionFilter) -> bool:
+    return (filter.since is None or moment >= filter.since) and (filter.until is None or moment < filter.until)
+
+
+def _newness(revision: Revision) -> tuple[datetime, str, int]:
+    return revision.memory.changed_at, revision.memory.id, revision.memory.version
 
 
 def _with(before: Before, stored: Stored) -> Memory:
@@ -843,14 +853,15 @@ class ReferenceStore:
         *,
         forgotten: bool = False,
         versions: bool = False,
+        newest_first: bool = False,
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
-        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
+        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids or reversed."""
         with self._opened() as state:
             page = [
                 stored
-                for stored in state.of(scope.tenant)
-                if stored.memory.id > after
+                for stored in (reversed(state.of(scope.tenant)) if newest_first else state.of(scope.tenant))
+                if (not after or stored.memory.id < after if newest_first else stored.memory.id > after)
                 and scope.sees(stored.memory.scope)
                 and filter.accepts(stored.memory)
                 and (forgotten or stored.memory.forgotten_at is None)
@@ -864,6 +875,47 @@ class ReferenceStore:
             visible = [stored.memory for stored in state.of(scope.tenant) if scope.sees(stored.memory.scope)]
             found = _meant(visible, id)
             return [] if found is None else list(state.all_of((scope.tenant, found)))
+
+    def revisions(
+        self,
+        scope: Scope,
+        before: tuple[datetime, str, int] | None = None,
+        limit: int = 100,
+        filter: RevisionFilter = RevisionFilter(),
+    ) -> list[Revision]:
+        """Return up to `limit` versions of visible memories, live or not, the newest first."""
+        found = [
+            one
+            for one in self._revisions(scope, filter)
+            if filter.change in (None, one.memory.change)
+            and filter.changed_by in (None, one.memory.changed_by)
+            and _is_within(one.memory.changed_at, filter)
+            and (before is None or _newness(one) < before)
+        ]
+        return sorted(found, key=_newness, reverse=True)[:limit]
+
+    def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
+        """Return day in UTC, change and number of versions; memories by their last recall as `recall`."""
+        found = [(one.memory.changed_at, one.memory.change) for one in self._revisions(scope, filter)]
+        current = [one.memory.accessed_at for one in self._revisions(scope, filter) if one.until is None]
+        found += [(moment, "recall") for moment in current if moment is not None]
+        counts = Counter((moment.date(), change) for moment, change in found if _is_within(moment, filter))
+        return [(day, change, count) for (day, change), count in counts.items()]
+
+    def _revisions(self, scope: Scope, filter: RevisionFilter) -> list[Revision]:
+        accepts = Filter(level=filter.level)
+        with self._opened() as state:
+            held = [state.all_of((scope.tenant, stored.memory.id)) for stored in state.of(scope.tenant)]
+        found = []
+        for each in held:
+            memories = [stored.memory for stored in each]
+            before = [None, *memories[:-1]]
+            ends = [*(memory.changed_at for memory in memories[1:]), None]
+            for memory, previous, until in zip(memories, before, ends, strict=True):
+                is_next = previous is not None and previous.version == memory.version - 1
+                if scope.sees(memory.scope) and accepts.accepts(memory):
+                    found.append(Revision(memory, previous if is_next else None, until))
+        return found
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Self, Unpack
 
@@ -19,14 +20,18 @@ from salience.help import TOPICS
 from salience.keywords import CallerKeywords, ScopeKeywords
 from salience.maintain import calibrate as calibrations
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
+from salience.maintain import review as reviews
 from salience.models import calibration
-from salience.ports import FINGERPRINTED, Calibration, Embedder, Services
+from salience.ports import FINGERPRINTED, Calibration, Embedder, RevisionFilter, Services
 from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.profiles import ProfileLike
 from salience.records import (
     ANY,
+    CHANGES,
     UNSET,
+    ActivityDay,
+    ChangesPage,
     ConsolidateReport,
     Context,
     DoctorReport,
@@ -40,6 +45,7 @@ from salience.records import (
     Receipt,
     ReembedReport,
     ReflectReport,
+    ReviewPage,
     Scope,
     SessionReport,
     Stats,
@@ -60,6 +66,7 @@ FollowModel = Callable[[Services], Services | None]
 """From services to the same services with the model that the store is pinned to; None if it cannot be loaded."""
 FOLLOW_PAUSE: Final = 60.0
 """Seconds between attempts to load the store's model."""
+YEAR: Final = timedelta(days=365)
 TURN: Final = frozenset({"turns_since_activation"})
 
 
@@ -298,6 +305,23 @@ class Engine:
         becomes now. An expiry in the past is dropped. `reason` and `key` are as in `update`.
         """
         return remember.restore(self._flushed, self.profile, self._scope(where), id, version, reason, key=key)
+
+    def dismiss(
+        self,
+        id: str,
+        other_id: str | None = None,
+        *,
+        undo: bool = False,
+        reason: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> Receipt:
+        """Keep a pair of memories, or a stale reflection (without `other_id`), out of `review`, and return the receipt.
+
+        The memory of `id` gets a new version whose metadata names the other one; `updated_at` stays. `undo` removes
+        that entry. If there is nothing to do, the receipt is `unchanged`.
+        """
+        checks.flag("undo", undo)
+        return reviews.dismiss(self._flushed, self._scope(where), id, other_id, reason, undo=undo)
 
     def erase(self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]) -> int:
         """Delete memories permanently, with everything derived from them, and return how many were deleted.
@@ -554,6 +578,62 @@ class Engine:
         The id is enough: a project, user or agent that is not named matches any.
         """
         return versions.history(self._flushed, self._scope(where).widened(), id)
+
+    def review(self, *, limit: int = 20, cursor: str | None = None, **where: Unpack[ScopeKeywords]) -> ReviewPage:
+        """Return a page of problems that a person should look at, those of the newest memory first.
+
+        Problems are pairs of live memories that contradict each other, say the same or update one another, as a write
+        reports them by rules; stale reflections; and memories without a vector. A page examines at most 200 memories
+        and has all problems of each, so it may have more items than `limit`, or none and a cursor.
+        """
+        scope, accepts = self._scope_and_filter(where)
+        limit = checks.whole("limit", limit, 1, 1000)
+        return reviews.review(self._flushed, self.profile, scope, accepts, limit, cursor)
+
+    def changes(
+        self,
+        *,
+        change: str | None = None,
+        changed_by: str | None = None,
+        since: Any = None,
+        until: Any = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> ChangesPage:
+        """Return versions of the visible memories, live or not, newest first: who changed what, when and why.
+
+        Args:
+            change: only this change: `create`, `update`, `forget`, `expire`, `promote` and others.
+            changed_by: only by this author: `agent:NAME`, `user:NAME` or `upkeep`.
+            since: earliest time of the change, inclusive.
+            until: latest time of the change, exclusive.
+            limit: maximum number of versions.
+            cursor: of the page before.
+            **where: the scope keywords.
+        """
+        scope, accepts = self._scope_and_filter(where, since=since, until=until)
+        condition = RevisionFilter(
+            change=None if change is None else checks.choice("change", change, CHANGES),
+            changed_by=None if changed_by is None else checks.name("changed_by", changed_by),
+            since=accepts.since,
+            until=accepts.until,
+            level=accepts.level,
+        )
+        return reviews.changes(self._flushed, scope, condition, checks.whole("limit", limit, 1, 1000), cursor)
+
+    def activity(
+        self, *, since: Any = None, until: Any = None, **where: Unpack[ScopeKeywords]
+    ) -> tuple[ActivityDay, ...]:
+        """Return how many visible memories were created, changed, forgotten and last recalled on each day in UTC.
+
+        Days without activity are left out. `since` is None for a year before `until`, and `until` None for now.
+        """
+        services = self._flushed
+        scope, accepts = self._scope_and_filter(where, since=since, until=until)
+        end = accepts.until or services.clock() + timedelta(microseconds=1)
+        period = RevisionFilter(since=accepts.since or end - YEAR, until=end, level=accepts.level)
+        return reviews.activity(services, scope, period)
 
     def help(self, topic: str | None = None) -> str:
         """Return a short text for agents about a topic; without one, about the verbs."""

@@ -18,6 +18,8 @@ get / update / forget (id)   read a memory; change it (the previous version is k
 history / restore (id)       every version of a memory, with author and reason; bring back the memory or a version
 erase(ids) or a scope        delete memories with all their versions; this cannot be undone
 list / stats                 page through memories; count them
+review / dismiss             problems to look at, such as contradictions; keep one out of the review
+changes / activity           who changed what, newest first; counts of each day
 end_session(session_id)      move the session's memories to the tiers that they have earned
 consolidate / upkeep         move all memories to their tiers; upkeep also embeds, expires and prunes
 reflect                      summarise memories that belong together in one memory that lists its sources

@@ -22,9 +22,7 @@ def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: s
         InputError: an invalid cursor.
         LimitError: the page is larger than one answer may be.
     """
-    after = "" if cursor is None else checks.name("cursor", cursor)
-    if after and not ID.fullmatch(after):
-        raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
+    after = cursor_id(cursor)
     size, memories, passed = AnswerLimit(services, "Lower limit."), list[Memory](), list[DamagedError]()
     while wanted := limit + 1 - len(memories):
         read = read_page(services, scope, after, min(wanted, READ), filter, passed=passed)
@@ -39,6 +37,14 @@ def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: s
     is_empty = not memories and not damaged and cursor is None and filter.level is None
     elsewhere = out_of_scope(services, scope) if is_empty else ()
     return Page(tuple(memories[:limit]), next_page, tuple(sorted(damaged)), elsewhere)
+
+
+def cursor_id(cursor: str | None) -> str:
+    """Return the id in a cursor; empty for None. Raise `InputError` for an invalid cursor."""
+    after = "" if cursor is None else checks.name("cursor", cursor)
+    if after and not ID.fullmatch(after):
+        raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
+    return after
 
 
 def stats(services: Services, scope: Scope) -> Stats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, Literal, TypeVar
 
 import numpy as np
@@ -251,16 +252,17 @@ def read_page(
     *,
     forgotten: bool = False,
     versions: bool = False,
+    newest_first: bool = False,
     passed: list[DamagedError] | None = None,
 ) -> list[Stored]:
     """Return one page of `Store.scan`; with `passed`, rows that cannot be read are skipped and appended to it."""
-    read = services.store.scan
+    read = partial(services.store.scan, forgotten=forgotten, versions=versions, newest_first=newest_first)
     try:
-        return read(scope, after, limit, filter, forgotten=forgotten, versions=versions)
+        return read(scope, after, limit, filter)
     except DamagedError:
         if passed is None:
             raise
-        return read(scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed)
+        return read(scope, after, limit, filter, passed=passed)
 
 
 def retry_stale(attempt: Callable[[], Result]) -> Result:

@@ -10,7 +10,8 @@ READING = {
     "list": ["list"], "stats": ["stats"], "export": ["export"], "update": ["update", "feedbeef", "text"],
     "forget": ["forget", "feedbeef"], "restore": ["restore", "feedbeef"], "erase": ["erase", "feedbeef", "--yes"],
     "end-session": ["end-session", "monday"], "consolidate": ["consolidate"], "reflect": ["reflect"],
-    "upkeep": ["upkeep"],
+    "upkeep": ["upkeep"], "review": ["review"], "dismiss": ["dismiss", "feedbeef", "feedbee1"],
+    "changes": ["changes"], "activity": ["activity"],
 }  # fmt: skip
 
 

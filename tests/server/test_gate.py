@@ -104,14 +104,16 @@ ABOUT = {verb.name: verb.changes for verb in VERBS.values() if verb.changes} | {
 }
 """Verbs about one memory -> the argument that names it."""
 STREAMS = {"export": io.StringIO, "import_": lambda: io.StringIO("")}
-TELLING = ("update", "forget", "restore", "reflect")
+TELLING = ("update", "forget", "restore", "dismiss", "reflect")
 """Verbs that write and return stored memories."""
-SHARED_STAYS = {"update": {"tags": ["mine"]}, "forget": {}, "restore": {}}
+SHARED_STAYS = {"update": {"tags": ["mine"]}, "forget": {}, "restore": {}, "dismiss": {"other_id": "0badcafe"}}
 
 
 def arguments_of(setup, verb, id="hers"):
     """Return valid arguments of a verb."""
     named = {ABOUT[verb]: setup.ids[id]} if verb in ABOUT else {}
+    if verb == "dismiss":
+        named["other_id"] = setup.ids["away" if id == "ours" else "ours"]
     return {**ARGUMENTS.get(verb, {}), **named}
 
 

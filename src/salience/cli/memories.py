@@ -274,3 +274,70 @@ def end_session(
         report = engine.end_session(session_id, **call.given)
     head = f"session {one_line(report.session_id)}: {len(report.promoted)} moved to the next tier"
     return Answer(report, (head, *report.promoted))
+
+
+@command(app, options=SCOPE)
+def review(
+    call: Call,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Problems per page, 1 to 1000.")] = 20,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
+) -> Answer:
+    """List problems to look at, those of the newest memory first.
+
+    Problems are pairs of memories that contradict each other, say the same or update one another, stale reflections,
+    and memories without a vector. `salience dismiss` keeps a pair or a reflection out of the list.
+    """
+    from salience.cli import results
+
+    with call.engine() as engine:
+        return results.review(engine.review(limit=limit, cursor=cursor, **call.given))
+
+
+@command(app, options=REASON | SCOPE)
+def dismiss(
+    call: Call,
+    id: Id,
+    other: Annotated[
+        str | None, typer.Argument(metavar="OTHER", help="The other memory; none for a stale reflection.")
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="List the problem again.")] = False,
+) -> Answer:
+    """Keep a pair of memories, or a stale reflection, out of the review."""
+    from salience.cli import results
+
+    with call.engine() as engine:
+        return results.receipt(engine.dismiss(id, other, undo=undo, **call.given))
+
+
+CHANGED: Final = {
+    "change": option(str, "--change", "NAME", "Only this change: create, update, forget, expire, promote, ..."),
+    "changed_by": option(str, "--by", "AUTHOR", "Only by this author: agent:NAME, user:NAME or upkeep."),
+}
+PERIOD: Final = {
+    "since": option(str, "--since", "TIME", "Changed at or after: 2026-05-01, 2d, yesterday or ISO 8601.", instant),
+    "until": option(str, "--until", "TIME", "Changed before; written as for --since.", instant),
+}
+
+
+@command(app, options=CHANGED | PERIOD | SCOPE)
+def changes(
+    call: Call,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Changes per page, 1 to 1000.")] = 50,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
+) -> Answer:
+    """List the changes of memories, newest first: who changed what, when and why."""
+    from salience.cli import results
+
+    with call.engine() as engine:
+        return results.changes(engine.changes(limit=limit, cursor=cursor, **call.given))
+
+
+@command(app, options=PERIOD | SCOPE)
+def activity(call: Call) -> Answer:
+    """Count the memories created, changed, forgotten and recalled on each day in UTC, by default of the last year."""
+    from salience.cli.output import tsv
+
+    with call.engine() as engine:
+        days = engine.activity(**call.given)
+    lines = [tsv(day.day, day.created, day.changed, day.forgotten, day.recalled) for day in days]
+    return Answer(days, ("# day\tcreated\tchanged\tforgotten\trecalled", *lines))

@@ -29,7 +29,19 @@ from salience.cli.output import (
     truncate,
     tsv,
 )
-from salience.records import Explanation, Hit, Memory, Page, Recall, Receipt, ScoreDetail, Stats, Version
+from salience.records import (
+    ChangesPage,
+    Explanation,
+    Hit,
+    Memory,
+    Page,
+    Recall,
+    Receipt,
+    ReviewPage,
+    ScoreDetail,
+    Stats,
+    Version,
+)
 from salience.records.ids import short_id
 from salience.text import counted
 from salience.wire.responses import to_json
@@ -336,6 +348,38 @@ def page(found: Page, now: datetime) -> Answer:
     if not found.memories:
         return Answer(found, lines, Text("\n".join(["No memories here.", *(hints or [SCOPE_HINT])])))
     return Answer(found, lines, Group(shown, *(Text(line, style="dim") for line in (*notes, *hints))))
+
+
+def review(found: ReviewPage) -> Answer:
+    """Return a page of problems, one per line: kind, score, ids, reasons and contents."""
+    lines = ["# kind\tscore\tid\tother\treasons\tcontent\tother content"]
+    shown = table(*(Column(name, no_wrap=True) for name in ("problem", "score")),
+                  *(Column(name, ratio=1, overflow="fold") for name in ("memory", "older memory", "reasons")),
+                  expand=True)  # fmt: skip
+    for item in found.items:
+        score, why = "-" if item.score is None else f"{item.score:.2f}", "; ".join(item.reasons) or "-"
+        other = ("-", "-") if item.other is None else (item.other.id, item.other.content)
+        lines.append(tsv(item.kind, score, item.memory.id, other[0], why, item.memory.content, other[1]))
+        both = [f"{short_id(one.id)} {excerpt(one.content)}" if one else "" for one in (item.memory, item.other)]
+        shown.add_row(*(Text(sanitize(cell)) for cell in (item.kind, score, *both, why)))
+    notes = [f"skipped, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
+    notes += [f"{counted(found.examined, 'memory', 'memories')} examined"]
+    notes += [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    view = shown if found.items else Text("Nothing to look at.")
+    lines += [f"# {line}" for line in notes]
+    return Answer(found, lines, Group(view, *(Text(line, style="dim") for line in notes)))
+
+
+def changes(found: ChangesPage) -> Answer:
+    """Return a page of changes, one per line."""
+    lines = ["# when\tid\tversion\twho\tchange\twhy\twhat\tcontent"]
+    for version in found.changes:
+        memory, what = version.memory, ", ".join(version.changed) or "-"
+        who, why = memory.changed_by or "-", memory.reason or "-"
+        when = memory.changed_at.isoformat()
+        lines.append(tsv(when, memory.id, memory.version, who, memory.change, why, what, memory.content))
+    lines += [f"# more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    return Answer(found, lines)
 
 
 def stats(found: Stats) -> Answer:

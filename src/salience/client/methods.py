@@ -55,6 +55,7 @@ class Verbs:
     update = sync_method(Engine.update)
     forget = sync_method(Engine.forget)
     restore = sync_method(Engine.restore)
+    dismiss = sync_method(Engine.dismiss)
     erase = sync_method(Engine.erase)
 
     recall = sync_method(Engine.recall)
@@ -67,6 +68,9 @@ class Verbs:
     stats = sync_method(Engine.stats)
     help = sync_method(Engine.help)
     history = sync_method(Engine.history)
+    review = sync_method(Engine.review)
+    changes = sync_method(Engine.changes)
+    activity = sync_method(Engine.activity)
 
     end_session = sync_method(Engine.end_session)
     consolidate = sync_method(Engine.consolidate)
@@ -103,6 +107,7 @@ class AsyncVerbs:
     update = async_method(Engine.update)
     forget = async_method(Engine.forget)
     restore = async_method(Engine.restore)
+    dismiss = async_method(Engine.dismiss)
     erase = async_method(Engine.erase)
 
     recall = async_method(Engine.recall)
@@ -115,6 +120,9 @@ class AsyncVerbs:
     stats = async_method(Engine.stats)
     help = async_method(Engine.help)
     history = async_method(Engine.history)
+    review = async_method(Engine.review)
+    changes = async_method(Engine.changes)
+    activity = async_method(Engine.activity)
 
     end_session = async_method(Engine.end_session)
     consolidate = async_method(Engine.consolidate)

@@ -27,12 +27,12 @@ def history(services: Services, scope: Scope, id: str) -> tuple[Version, ...]:
     """
     memories = [stored.memory for stored in versions_of(services, scope, id)]
     AnswerLimit(services, "Export the memory instead: an export has its versions, and no limit.").add(memories)
-    changed = [(), *(_changed(services, scope, old, new) for old, new in pairwise(memories))]
+    changed = [(), *(changed_fields(services, scope, old, new) for old, new in pairwise(memories))]
     ends = [*(memory.changed_at for memory in memories[1:]), None]
     return tuple(map(Version, memories, changed, ends))
 
 
-def _changed(services: Services, scope: Scope, old: Memory, new: Memory) -> tuple[str, ...]:
+def changed_fields(services: Services, scope: Scope, old: Memory, new: Memory) -> tuple[str, ...]:
     """Return the names of the fields that a version changed.
 
     Recalls raise the importance of a version after it began, so its first importance is read from the store.

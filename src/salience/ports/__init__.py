@@ -50,6 +50,8 @@ from salience.ports.needs import (
 from salience.ports.store import (
     AccessLog,
     Count,
+    Revision,
+    RevisionFilter,
     Services,
     Store,
 )
@@ -95,6 +97,8 @@ __all__ = [
     "QuestionTense",
     "Reranker",
     "Revise",
+    "Revision",
+    "RevisionFilter",
     "Selection",
     "Services",
     "SessionSpan",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import date, datetime, timedelta
+from typing import NamedTuple, Protocol
 
 from salience.batch import Batch, Tokens
 from salience.errors import DamagedError
@@ -39,6 +39,32 @@ class Count:
     session_id: str | None
     memories: int
     pending: int
+
+
+class Revision(NamedTuple):
+    """A version of a memory, the version before it (None: there is none), and when the next began (None: current)."""
+
+    memory: Memory
+    previous: Memory | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionFilter:
+    """Conditions on versions; None for any.
+
+    Attributes:
+        change: one of `CHANGES`.
+        changed_by: author.
+        since, until: of `changed_at`, from the first instant to before the second.
+        level: mememory's scope level, as in `Filter`.
+    """
+
+    change: str | None = None
+    changed_by: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    level: str | None = None
 
 
 class Store(Protocol):
@@ -113,13 +139,15 @@ class Store(Protocol):
         *,
         forgotten: bool = False,
         versions: bool = False,
+        newest_first: bool = False,
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids.
 
-        `forgotten` includes forgotten ones. `versions` adds the older versions of each, before the current one; they
-        do not count towards `limit`. A row that cannot be read is a `DamagedError`, or is left out and noted in
-        `passed` where that is given, which is only after such an error.
+        `newest_first` reverses the order: the ids are less than `after`, if it is not empty. `forgotten` includes
+        forgotten ones. `versions` adds the older versions of each, before the current one; they do not count towards
+        `limit`. A row that cannot be read is a `DamagedError`, or is left out and noted in `passed` where that is
+        given, which is only after such an error.
         """
         ...
 
@@ -128,6 +156,26 @@ class Store(Protocol):
 
         Oldest first, the current one last; none if there is no such memory. A short id that fits several visible
         memories fits none.
+        """
+        ...
+
+    def revisions(
+        self,
+        scope: Scope,
+        before: tuple[datetime, str, int] | None = None,
+        limit: int = 100,
+        filter: RevisionFilter = RevisionFilter(),
+    ) -> list[Revision]:
+        """Return up to `limit` versions of visible memories, live or not, current and older, the newest first.
+
+        The order is that of (`changed_at`, id, version), descending; `before` is the last of the page before.
+        """
+        ...
+
+    def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
+        """Return (day in UTC, change, number of versions) for the versions of visible memories, in any order.
+
+        The change `recall` counts memories by their last recall. Of `filter`, the period and the level are read.
         """
         ...
 

@@ -32,6 +32,8 @@ from salience.records.memory import (
 )
 from salience.records.query import PERIOD, Filter, Intent, Query, TimeCue
 from salience.records.reports import (
+    ActivityDay,
+    ChangesPage,
     ConsolidateReport,
     Copied,
     CopyReport,
@@ -45,6 +47,8 @@ from salience.records.reports import (
     Page,
     ReembedReport,
     ReflectReport,
+    ReviewItem,
+    ReviewPage,
     SessionReport,
     Stats,
     TableState,
@@ -55,10 +59,11 @@ from salience.records.reports import (
 )
 
 __all__ = [
-    "ANY", "BOUNDS", "CHANGES", "KINDS", "NARROWING", "PERIOD", "RIGHTS", "SCOPE_LEVELS", "TIERS", "UNSET", "ApiKey",
-    "ConsolidateReport", "Context", "Contradiction", "Coordinate", "Copied", "CopyReport", "DatabaseState",
-    "Distributed", "DoctorReport", "Draft", "Explanation", "Filter", "Finding", "Grant", "Hit", "IndexState",
-    "Indexed", "Intent", "Judged", "Label", "Memory", "OutOfScope", "Page", "Part", "Query", "Recall", "Receipt",
-    "ReembedReport", "ReflectReport", "Scope", "ScoreDetail", "SessionReport", "Stats", "TableState", "TimeCue",
-    "TransferReport", "Unset", "Upgraded", "UpkeepReport", "Version", "Via", "Waypoint", "Wildcard",
+    "ANY", "BOUNDS", "CHANGES", "KINDS", "NARROWING", "PERIOD", "RIGHTS", "SCOPE_LEVELS", "TIERS", "UNSET",
+    "ActivityDay", "ApiKey", "ChangesPage", "ConsolidateReport", "Context", "Contradiction", "Coordinate", "Copied",
+    "CopyReport", "DatabaseState", "Distributed", "DoctorReport", "Draft", "Explanation", "Filter", "Finding", "Grant",
+    "Hit", "IndexState", "Indexed", "Intent", "Judged", "Label", "Memory", "OutOfScope", "Page", "Part", "Query",
+    "Recall", "Receipt", "ReembedReport", "ReflectReport", "ReviewItem", "ReviewPage", "Scope", "ScoreDetail",
+    "SessionReport", "Stats", "TableState", "TimeCue", "TransferReport", "Unset", "Upgraded", "UpkeepReport", "Version",
+    "Via", "Waypoint", "Wildcard",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from salience.records import checks
 from salience.records.memory import Memory, OutOfScope
@@ -61,6 +62,70 @@ class Version:
     memory: Memory
     changed: tuple[str, ...]
     until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """A problem that a person should look at.
+
+    Attributes:
+        kind: `contradiction`, `duplicate` or `update`: how the memory relates to an older one, as in `Contradiction`;
+            `stale`: a reflection that no longer sums up its sources; `pending`: a memory without a vector.
+        memory: the memory, of a pair the newer one.
+        other: the older memory of a pair.
+        score: similarity of a pair, as in `Contradiction`.
+        reasons: evidence such as `number: 30 -> 40`, or why a reflection became stale.
+    """
+
+    kind: Literal["contradiction", "duplicate", "update", "stale", "pending"]
+    memory: Memory
+    other: Memory | None = None
+    score: float | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """One page of problems.
+
+    Attributes:
+        items: the problems, those of the newest memory first.
+        cursor: of the next page; None: all memories were examined. A page may have a cursor and no items.
+        examined: number of memories that this page examined.
+        damaged: as in `Page`.
+    """
+
+    items: tuple[ReviewItem, ...]
+    cursor: str | None = None
+    examined: int = 0
+    damaged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesPage:
+    """One page of the changes of memories: versions, the newest first; `cursor` is None on the last page."""
+
+    changes: tuple[Version, ...]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityDay:
+    """Counts of one day in UTC.
+
+    Attributes:
+        day: the date in ISO 8601.
+        created: memories that were stored.
+        changed: versions that other changes made, such as updates and promotions.
+        forgotten: memories that were forgotten or expired.
+        recalled: memories whose last recall was on this day.
+    """
+
+    day: str
+    created: int = 0
+    changed: int = 0
+    forgotten: int = 0
+    recalled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

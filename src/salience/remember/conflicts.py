@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,8 +13,8 @@ from salience.extract.conflicts import relation
 from salience.ports import EDGE, Calibration, Need, Services, Stored
 from salience.ports import Near as NearVectors
 from salience.rank.profile import Profile
-from salience.rank.stages import State, expired, superseded
-from salience.records import Contradiction, Memory
+from salience.rank.stages import State, expired, outdated, superseded
+from salience.records import Contradiction, Memory, Scope
 from salience.text import one_line
 
 LISTED: Final = 10
@@ -30,6 +30,8 @@ REACH: Final = 100
 """Most neighbours that a store with an approximate vector index searches for."""
 SAME_TEXT: Final = 0.99
 """Raw cosine above which a memory may have the same text; the caller compares the texts themselves."""
+DISMISSED: Final = "salience_dismissed"
+"""Name in a memory's metadata of the problems that a person settled: see `maintain.review`."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """Calibration that leaves a cosine as it is."""
 Near = list[tuple[float, Memory]]
@@ -45,25 +47,47 @@ def neighbours(services: Services, profile: Profile, prepared: Sequence[Stored],
     found: list[Near] = [[] for _ in prepared]
     if any(item.vector is None for item in prepared):
         return found
-    above = min(_threshold(services, profile), SAME_TEXT)
     for scope in dict.fromkeys(item.memory.scope for item in prepared):
         positions = [position for position, item in enumerate(prepared) if item.memory.scope == scope]
-        vectors = _vectors([prepared[position] for position in positions])
-        columns, near = frozenset({"expires_at", "code", "supersedes"}), NearVectors(vectors, above)
-        need = Need(scope=scope, now=now, columns=columns, vectors=True, near=near, reach=REACH)
-        batch = services.store.gather(need)
-        if not len(batch) or batch.vectors is None:
-            continue
-        rows = superseded(expired(State.start(profile, batch, need))).rows
-        if not len(rows):
-            continue
-        ids = [str(batch.ids[row]) for row in rows]
-        memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
-        alike = cosines(batch.vectors.at(rows), vectors)
-        for number, position in enumerate(positions):
-            hits = np.flatnonzero(alike[:, number] > above).tolist()
-            found[position] = [(float(alike[hit, number]), memories[ids[hit]]) for hit in hits if ids[hit] in memories]
+        nearby, _ = near_ids(services, profile, scope, [prepared[position] for position in positions], now)
+        memories = fetched(services, scope, nearby)
+        for position, near in zip(positions, nearby, strict=True):
+            found[position] = [(cosine, memories[found_id]) for cosine, found_id in near if found_id in memories]
     return found
+
+
+def near_ids(
+    services: Services,
+    profile: Profile,
+    scope: Scope,
+    embedded: Sequence[Stored],
+    now: datetime,
+    stages: Sequence[Callable[[State], State]] = (expired, superseded),
+) -> tuple[list[list[tuple[float, str]]], frozenset[str]]:
+    """Return, for each memory, the ids of the memories near to it with their raw cosines; and all these ids.
+
+    All memories must have a vector. `stages` drop the memories that are out of date.
+    """
+    vectors, above = _vectors(embedded), min(_threshold(services, profile), SAME_TEXT)
+    columns = frozenset({"expires_at", "code", "supersedes", *(["successor"] if outdated in stages else [])})
+    near = NearVectors(vectors, above)
+    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=near, reach=REACH)
+    batch = services.store.gather(need)
+    if not len(batch) or batch.vectors is None:
+        return [[] for _ in embedded], frozenset()
+    state = State.start(profile, batch, need)
+    for stage in stages:
+        state = stage(state)
+    ids = [str(batch.ids[row]) for row in state.rows]
+    alike = cosines(batch.vectors.at(state.rows), vectors)
+    found = [[(float(each[hit]), ids[hit]) for hit in np.flatnonzero(each > above).tolist()] for each in alike.T]
+    return found, frozenset(ids)
+
+
+def fetched(services: Services, scope: Scope, nearby: Iterable[Iterable[tuple[float, str]]]) -> dict[str, Memory]:
+    """Return the live memories of the ids that `near_ids` found, by id."""
+    ids = dict.fromkeys(found_id for near in nearby for _, found_id in near)
+    return {memory.id: memory for memory in services.store.fetch(scope, list(ids))} if ids else {}
 
 
 def contradictions(

@@ -11,7 +11,7 @@ from salience.ports import Need, Services, Stored
 from salience.rank.profile import Profile
 from salience.records import Draft, Filter, Memory, Scope
 from salience.records.ids import ONCE
-from salience.remember.conflicts import Near
+from salience.remember.conflicts import DISMISSED, Near
 from salience.steps import scan
 from salience.text import same_text
 
@@ -166,5 +166,7 @@ def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
     if old.weight <= SUPERSEDED_WEIGHT and new.weight != old.weight:  # the memory that superseded it was forgotten
         return False
     named = [name for name in COMPARED if name in draft.given and getattr(draft, name) is not None]
+    if DISMISSED in old.metadata:
+        old = replace(old, metadata={name: value for name, value in old.metadata.items() if name != DISMISSED})
     same_fields = all(getattr(new, name) == getattr(old, name) for name in named)
     return same_fields and same_text(new.content) == same_text(old.content)

@@ -24,7 +24,7 @@ from salience.wire.verbs import Verb
 _BATCHES: Final = ("drafts", "messages", "ids")
 _STORE_WIDE: Final = ("upkeep", "import_")
 """Verbs without a scope, which a bound cannot restrict."""
-_READ_TOO: Final = ("update", "forget", "restore", "reflect")
+_READ_TOO: Final = ("update", "forget", "restore", "dismiss", "reflect")
 """Verbs that write and also return stored memories; they need the right `read` too."""
 _NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions")
 NAMES_LIMIT: Final = 1000

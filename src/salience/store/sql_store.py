@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby, pairwise
 from typing import Any, Final, TypeVar
 
@@ -49,6 +49,8 @@ from salience.ports import (
     Model,
     Prune,
     Revise,
+    Revision,
+    RevisionFilter,
     Selection,
     Stored,
     Touch,
@@ -626,12 +628,33 @@ class SQLStore(ABC):
         *,
         forgotten: bool = False,
         versions: bool = False,
+        newest_first: bool = False,
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
-        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids."""
+        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids, or in reverse."""
         return self._read(
-            scope.tenant, lambda reader: _scan(reader, scope, after, limit, filter, forgotten, versions, passed)
+            scope.tenant,
+            lambda reader: _scan(reader, scope, after, limit, filter, forgotten, versions, newest_first, passed),
         )
+
+    def revisions(
+        self,
+        scope: Scope,
+        before: tuple[datetime, str, int] | None = None,
+        limit: int = 100,
+        filter: RevisionFilter = RevisionFilter(),
+    ) -> list[Revision]:
+        """Return up to `limit` versions of visible memories, current and older, the newest first."""
+        return self._read(scope.tenant, lambda reader: _revisions(reader, scope, before, limit, filter))
+
+    def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
+        """Return the number of versions by day in UTC and change, and of last recalls by day."""
+        query = statements.daily(scope, filter)
+        counts: dict[tuple[int, str], int] = {}
+        for day, change, count in self._read(scope.tenant, lambda reader: reader.execute(query).all()):
+            counts[day, change] = counts.get((day, change), 0) + count  # current and older versions apart
+        with readable():
+            return [(instant(day * statements.DAY).date(), change, count) for (day, change), count in counts.items()]
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the visible memory with a whole or short id, live or not."""
@@ -735,13 +758,14 @@ def _scan(
     filter: Filter,
     forgotten: bool,
     versions: bool,
+    newest_first: bool,
     passed: list[DamagedError] | None,
 ) -> list[Stored]:
     """Return a page of visible memories, with their older versions if `versions` is set."""
     found: list[Stored] = []
     left, page = limit, None
     while page is None or (passed and left and page):
-        page = reader.execute(statements.page(scope, after, left, filter, forgotten)).mappings().all()
+        page = reader.execute(statements.page(scope, after, left, filter, forgotten, newest_first)).mappings().all()
         ids = [row["id"] for row in page]
         readable_ids = [one for one in ids if is_text(one)]
         active = _activations(reader, scope.tenant, readable_ids)
@@ -758,6 +782,28 @@ def _scan(
                 left -= 1
         after = ids[-1] if ids else after
     return found
+
+
+def _revisions(
+    reader: Connection, scope: Scope, before: tuple[datetime, str, int] | None, limit: int, filter: RevisionFilter
+) -> list[Revision]:
+    """Return a page of versions, the newest first, each with the version before it."""
+    tenant, keys = scope.tenant, list[tuple[int, str, int]]()
+    for table in _TABLES:
+        keys += map(tuple, reader.execute(statements.revisions(table, scope, before, limit, filter)))
+    chosen = [(id_, version) for _, id_, version in sorted(keys, reverse=True)[:limit]]
+    wanted = [*chosen, *((id_, version - 1) for id_, version in chosen)]
+    current = statements.of_ids(tenant, list(dict(chosen)))
+    of = (versions.c.tenant == tenant, tuple_(versions.c.id, versions.c.version).in_(wanted))
+    older = select(*(versions.c[name] for name in RECORD), versions.c.valid_to).where(*of)
+    rows = [*reader.execute(current).mappings(), *reader.execute(older).mappings()] if chosen else []
+    found = {(row["id"], row["version"]): (to_memory(row), row.get("valid_to")) for row in rows}
+    with readable():
+        return [
+            Revision(memory, found.get((id_, version - 1), (None,))[0], None if until is None else instant(until))
+            for id_, version in chosen
+            for memory, until in [found[id_, version]]
+        ]
 
 
 def _history(reader: Connection, scope: Scope, id: str) -> list[Stored]:

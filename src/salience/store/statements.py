@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Dialect,
     FromClause,
     Select,
+    Table,
     Text,
     TypeDecorator,
     and_,
@@ -29,6 +31,8 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    tuple_,
+    union_all,
 )  # fmt: skip
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
@@ -36,7 +40,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-from salience.ports import FACETS, SESSION, After, Selection
+from salience.ports import FACETS, SESSION, After, RevisionFilter, Selection
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
 from salience.store.rows import RECORD, STORED
 from salience.store.schema import TEXT, memories, touches, versions
@@ -45,6 +49,8 @@ from salience.store.values import microseconds
 Conditions = list[ColumnElement[bool]]
 CHUNK: Final = 5000
 """Maximum values in one list of parameters; SQLite allows 32,766 in a statement."""
+DAY: Final = 24 * 3600 * 1_000_000
+"""Microseconds of a day."""
 INDEXED: Final = (
     "id", "version", "seq", "environment", "project", "user_id", "agent_id", "session_id", "kind", "tier", "importance",
     "weight", "created_at", "updated_at", "accessed_at", "expires_at", "forgotten_at", "access_count", "fact_key",
@@ -94,12 +100,62 @@ def _live_of(free: tuple[tuple[str, Coordinate], ...], column: str, columns: tup
     return select(*shown).where(*visible(seen), memories.c.forgotten_at.is_(None), among)
 
 
-def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:
-    """Return the visible memories after an id, in the order of ids."""
+def page(
+    scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool, newest_first: bool = False
+) -> Select[Any]:
+    """Return the visible memories after an id, in the order of ids, or before it, in the reverse order."""
     live = [] if forgotten else [memories.c.forgotten_at.is_(None)]
     order = memories.c.id + "" if filter.fact_keys else memories.c.id  # + "" lets SQLite use the index of facts
-    conditions = [*visible(scope), *accepted(filter), *live, order > after]
-    return select(*_STORED).where(*conditions).order_by(order).limit(limit)
+    conditions = [*visible(scope), *accepted(filter), *live]
+    if after or not newest_first:
+        conditions.append(order < after if newest_first else order > after)
+    return select(*_STORED).where(*conditions).order_by(order.desc() if newest_first else order).limit(limit)
+
+
+def revisions(
+    table: Table, scope: Scope, before: tuple[datetime, str, int] | None, limit: int, filter: RevisionFilter
+) -> Select[Any]:
+    """Return `changed_at`, id and version of the visible rows of `memories` or `versions` before a key, newest first.
+
+    To sort the keys alone takes half the time of sorting whole rows.
+    """
+    key = (table.c.changed_at, table.c.id, table.c.version)
+    conditions = [*visible(scope, table), *_period(table, filter)]
+    conditions += [
+        table.c[name] == value for name in ("change", "changed_by") if (value := getattr(filter, name)) is not None
+    ]
+    if before is not None:
+        last = (microseconds(before[0]), *before[1:])
+        conditions.append(
+            tuple_(*key) < tuple_(*(literal(value, part.type) for value, part in zip(last, key, strict=True)))
+        )
+    return select(*key).where(*conditions).order_by(*(part.desc() for part in key)).limit(limit)
+
+
+def daily(scope: Scope, filter: RevisionFilter) -> CompoundSelect[Any]:
+    """Return day since 1970, change and count of the versions of visible memories, and of last recalls as `recall`."""
+    counts = []
+    for table, at in ((memories, "changed_at"), (versions, "changed_at"), (memories, "accessed_at")):
+        day: ColumnElement[int] = table.c[at] // literal_column(str(DAY))  # not a parameter: it is repeated in GROUP BY
+        is_recall = at == "accessed_at"
+        change = literal("recall", TEXT()) if is_recall else table.c.change
+        among = [*visible(scope, table), *_period(table, filter, at), table.c[at].is_not(None)]
+        by = [day] if is_recall else [day, table.c.change]
+        counts.append(select(day, change, func.count()).where(*among).group_by(*by))
+    return union_all(*counts)
+
+
+def _period(table: Table, filter: RevisionFilter, at: str = "changed_at") -> Conditions:
+    """Return the conditions of the period and the level of a filter, the period on the column `at`."""
+    conditions: Conditions = [] if filter.since is None else [table.c[at] >= microseconds(filter.since)]
+    if filter.until is not None:
+        conditions.append(table.c[at] < microseconds(filter.until))
+    return conditions + _of_level(table, filter.level)
+
+
+def _of_level(table: FromClause, level: str | None) -> Conditions:
+    absent = table.c.project.is_(None)
+    return [] if level is None else [absent if level == "global" else ~absent]
 
 
 def out_of_scope(scope: Scope, limit: int) -> Select[Any]:
@@ -136,10 +192,7 @@ def accepted(filter: Filter) -> Conditions:
         conditions.append(memories.c.created_at >= microseconds(filter.since))
     if filter.until is not None:
         conditions.append(memories.c.created_at < microseconds(filter.until))
-    if filter.level is not None:
-        absent = memories.c.project.is_(None)
-        conditions.append(absent if filter.level == "global" else ~absent)
-    return conditions
+    return conditions + _of_level(memories, filter.level)
 
 
 _STATUS: Final = case(

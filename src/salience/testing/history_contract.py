@@ -10,7 +10,7 @@ import pytest
 
 from salience.batch import COLUMNS
 from salience.errors import StaleError
-from salience.ports import Add, Change, Erase, Need, Prune, Revise, Store, Touch
+from salience.ports import Add, Change, Erase, Need, Prune, Revise, RevisionFilter, Store, Touch
 from salience.records import ANY, Filter, Memory, Scope
 from salience.testing.memories import (
     EVERYTHING,
@@ -120,6 +120,65 @@ class HistoryContract:
         assert len(store.gather(full_need(as_of=at(0) - MOMENT))) == 0
         assert store.fetch(EVERYTHING, ids, as_of=at(0) - MOMENT) == []
         assert store.speakers(EVERYTHING, NAMES, as_of=at(0) - MOMENT) == []
+
+    def test_revisions_are_the_versions_newest_first_page_by_page(self, store: Store) -> None:
+        for changes in _story():
+            store.apply(changes)
+        found = store.revisions(EVERYTHING)
+        keys = [(one.memory.changed_at, one.memory.id, one.memory.version) for one in found]
+        assert keys == sorted(keys, reverse=True)
+        versions = [store.history(EVERYTHING, id_of(n)) for n in range(1, 5)]
+        assert sorted(keys) == sorted(
+            (item.memory.changed_at, item.memory.id, item.memory.version) for each in versions for item in each
+        )
+        by_key = {(item.memory.id, item.memory.version): item.memory for each in versions for item in each}
+        for one in found:
+            name, version = one.memory.id, one.memory.version
+            assert one.memory == by_key[name, version]
+            assert one.previous == by_key.get((name, version - 1))
+            following = by_key.get((name, version + 1))
+            assert one.until == (None if following is None else following.changed_at)
+        pages, last = list[Any](), None
+        while page := store.revisions(EVERYTHING, last, 2):
+            assert len(page) <= 2
+            pages += page
+            last = (page[-1].memory.changed_at, page[-1].memory.id, page[-1].memory.version)
+        assert pages == found
+
+    def test_revisions_are_filtered_and_those_of_visible_memories(self, store: Store) -> None:
+        add(store, stored(1), stored(2, project="p"), stored(3, user_id="u"), stored(4, tenant="other"))
+        store.apply([Revise(moved(memory(1), 1, "forget", changed_by="upkeep", forgotten_at=at(1)))])
+        store.apply([Revise(moved(memory(3, user_id="u"), 2, weight=0.5))])
+
+        def shown_by(scope: Scope = EVERYTHING, **conditions: Any) -> list[tuple[int, int]]:
+            found = store.revisions(scope, filter=RevisionFilter(**conditions))
+            return [(int(one.memory.id, 16), one.memory.version) for one in found]
+
+        assert shown_by() == [(3, 2), (1, 2), (3, 1), (2, 1), (1, 1)]
+        assert shown_by(Scope()) == [(1, 2), (1, 1)]
+        assert shown_by(Scope(user_id="u")) == [(3, 2), (1, 2), (3, 1), (1, 1)]
+        assert shown_by(Scope(user_id="v", project="p")) == [(1, 2), (2, 1), (1, 1)]
+        assert shown_by(Scope("other")) == [(4, 1)]
+        assert shown_by(change="forget") == shown_by(changed_by="upkeep") == [(1, 2)]
+        assert shown_by(since=at(1), until=at(2)) == [(1, 2)]
+        assert shown_by(level="project") == [(2, 1)]
+        assert shown_by(level="global", change="create") == [(3, 1), (1, 1)]
+
+    def test_daily_counts_versions_and_last_recalls_by_day(self, store: Store) -> None:
+        add(store, stored(1), stored(2, user_id="u"), stored(3, project="p"), stored(4, tenant="other"))
+        store.apply([Revise(moved(memory(1), 24)), Touch(Scope(), (id_of(1),), at(48), at=at(48))])
+        store.apply([Revise(moved(moved(memory(1), 24), 49, "forget", forgotten_at=at(49)))])
+        first, second, third = (at(24 * day).date() for day in range(3))
+
+        def counted(scope: Scope = EVERYTHING, **conditions: Any) -> list[tuple[Any, str, int]]:
+            return sorted(store.daily(scope, RevisionFilter(**conditions)))
+
+        own = [(first, "create", 1), (second, "update", 1), (third, "forget", 1), (third, "recall", 1)]
+        assert counted() == [(first, "create", 3), *own[1:]]
+        assert counted(Scope()) == own
+        assert counted(Scope(user_id="u")) == [(first, "create", 2), *own[1:]]
+        assert counted(level="project") == counted(Scope("other")) == own[:1]
+        assert counted(Scope(), since=at(24), until=at(49)) == [own[1], own[3]]
 
     def test_activations_are_unknown_as_of_an_earlier_instant(self, store: Store) -> None:
         add(store, stored(1))

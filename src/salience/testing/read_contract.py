@@ -458,6 +458,13 @@ class ReadContract:
         assert listed(store, after=id_of(4), limit=2) == [5]
         assert listed(store, after=id_of(5)) == []
 
+    def test_a_scan_goes_from_the_newest_memory_backwards(self, store: Store) -> None:
+        add(store, *(stored(n) for n in (4, 1, 5, 2, 3)), stored(6, user_id="u"), stored(7, tenant="other"))
+        assert listed(store, Scope(), newest_first=True, limit=2) == [5, 4]
+        assert listed(store, Scope(), newest_first=True, after=id_of(4), limit=2) == [3, 2]
+        assert listed(store, Scope(), newest_first=True, after=id_of(2)) == [1]
+        assert listed(store, Scope(), newest_first=True, after=id_of(1)) == []
+
     @pytest.mark.parametrize("order", ORDERS)
     def test_a_window_follows_creation_time_and_not_the_order_of_storing(
         self, store: Store, order: tuple[int, ...]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from salience.errors import InputError, Words, unknown_field
-from salience.records import KINDS, SCOPE_LEVELS, TIERS
+from salience.records import CHANGES, KINDS, SCOPE_LEVELS, TIERS
 from salience.records.checks import DURATION_LEAST, DURATION_LIMIT, DURATION_PATTERN, NAME_LIMIT
 
 _PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
@@ -55,6 +55,8 @@ Name = Annotated[str, _NAME]
 Text = Annotated[str, _text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
 Id = Annotated[str, _text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")]
 Cursor = Annotated[str, _text(pattern="^[0-9a-f]{32}$")]
+ChangeCursor = Annotated[str, _text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")]
+Change = Annotated[str, _text(enum=list(CHANGES))]
 Instant = Annotated[str, _text(format="date-time")]
 Seconds = Annotated[float, _number(0, 1e14)]
 Tier = Annotated[str, _text(enum=list(TIERS))]
@@ -310,6 +312,42 @@ class Listing(Filtered):
 
     limit: Annotated[int, *_whole(1, 1000)] = 100
     cursor: Cursor | None = Field(None, description="cursor of the previous page")
+
+
+class Dismiss(FullScope):
+    """Keep a problem out of the review."""
+
+    id: Id
+    other_id: Id | None = Field(None, description="the other memory of the pair; none for a stale reflection")
+    undo: bool = Field(False, description="show the problem again")
+    reason: Name | None = Field(None, description="reason for the change, for the history")
+
+
+class Review(FullScope):
+    """List problems that a person should look at."""
+
+    limit: Annotated[int, *_whole(1, 1000)] = 20
+    cursor: Cursor | None = Field(None, description="cursor of the previous page")
+
+
+class Period(FullScope):
+    """A period of changes."""
+
+    since: Instant | None = Field(None, description="earliest time of a change, inclusive")
+    until: Instant | None = Field(None, description="latest time of a change, exclusive")
+
+
+class Changes(Period):
+    """List the changes of memories, newest first."""
+
+    change: Change | None = Field(None, description="only this change")
+    changed_by: Name | None = Field(None, description="only by this author: agent:NAME, user:NAME or upkeep")
+    limit: Annotated[int, *_whole(1, 1000)] = 50
+    cursor: ChangeCursor | None = Field(None, description="cursor of the previous page")
+
+
+class Activity(Period):
+    """Count what happened on each day."""
 
 
 class EndSession(CallerScope):

@@ -164,6 +164,7 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     ),
     "list": (lambda http, _: http.get("/v1/memories", params={"limit": 60}), "limit"),
     "history": (lambda http, ids: http.get(f"/v1/memory/{ids[-1]}/history"), "Export"),
+    "changes": (lambda http, _: http.get("/v1/changes", params={"limit": 60}), "limit"),
 }
 
 

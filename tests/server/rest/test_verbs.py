@@ -35,6 +35,10 @@ CALLS: dict[str, dict[str, Any]] = {
     "update": {"id": "{id}", "importance": 0.9, "ttl": "2w", "reason": "said twice"},
     "forget": {"id": "{id}", "reason": "no longer so"},
     "history": {"id": "{id}"},
+    "dismiss": {"id": "{id}", "other_id": "{other}", "reason": "both hold"},
+    "review": {"limit": 5},
+    "changes": {"limit": 2, "since": "2020-01-01T00:00:00Z", "change": "create"},
+    "activity": {"until": "2030-01-01T00:00:00Z", "since": "2020-01-01T00:00:00Z"},
     "restore": {"id": "{id}", "version": 1},
     "recall": {"query": "query Alice", "limit": 5, "weights": {"similarity": 0.7}, "profile": "zeromemory"},
     "recall_many": {"queries": ["query Alice", "query Bob"], "limit": 5, "profile": "zeromemory"},
@@ -54,10 +58,10 @@ ANYWHERE = ("help", "upkeep")
 TIMED = ("recall", "graph_recall", "context")
 
 
-def stored(engine: Engine) -> str:
-    """Return the id of a memory in an engine."""
-    engine.remember("Bob likes tea", user_id="alice", created_at="2026-01-01T00:00:00Z")
-    return engine.remember("Alice prefers Python", user_id="alice", session_id="s1", tags=["lang"]).memory.id
+def stored(engine: Engine) -> tuple[str, str]:
+    """Return the ids of an older memory and of a newer one in an engine."""
+    older = engine.remember("Bob likes tea", user_id="alice", created_at="2026-01-01T00:00:00Z").memory.id
+    return older, engine.remember("Alice prefers Python", user_id="alice", session_id="s1", tags=["lang"]).memory.id
 
 
 def sent(client: httpx.Client, verb: str, given: dict[str, Any], **more: Any) -> httpx.Response:
@@ -85,12 +89,13 @@ def test_a_verb_answers_what_the_engine_does_and_what_the_document_says(
 ) -> None:
     there = salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock)
     here = {**CALLS[verb], **({} if verb in ANYWHERE else WHERE)}
-    id, other = stored(engine), stored(there)
+    ids, others = ({"{other}": older, "{id}": id} for older, id in (stored(engine), stored(there)))
+    id, other = ids["{id}"], others["{id}"]
     if verb == "restore":
         engine.forget(id, **WHERE)
         there.forget(other, **WHERE)
-    response = sent(http, verb, {name: id if value == "{id}" else value for name, value in here.items()})
-    expected = getattr(there, verb)(**{name: other if value == "{id}" else value for name, value in here.items()})
+    response = sent(http, verb, {name: ids.get(str(value), value) for name, value in here.items()})
+    expected = getattr(there, verb)(**{name: others.get(str(value), value) for name, value in here.items()})
     there.close()
     found = VERBS[verb].to_json(VERBS[verb].from_json(response.json()))
     assert response.is_success
@@ -105,7 +110,7 @@ def bare(told: Any) -> Any:
         return {
             name: bare(value)
             for name, value in told.items()
-            if name not in ("id", "short_id", "timings", "cursor", "follows", "by", "text")
+            if name not in ("id", "short_id", "timings", "cursor", "follows", "by", "text", "salience_dismissed")
         }
     return [bare(item) for item in told] if isinstance(told, list) else told
 

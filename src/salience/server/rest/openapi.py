@@ -27,7 +27,7 @@ TAGS: Final[list[Json]] = [
 ]
 _TAG_OF: Final = {
     **dict.fromkeys(("recall", "recall_many", "graph_recall", "context", "explain"), "recall"),
-    **dict.fromkeys(("reflect", "consolidate", "end_session", "erase", "upkeep"), "upkeep"),
+    **dict.fromkeys(("reflect", "consolidate", "end_session", "erase", "upkeep", "review", "dismiss"), "upkeep"),
     **dict.fromkeys(STREAMED, "transfer"),
     **dict.fromkeys(("stats", "help"), "server"),
 }
@@ -51,6 +51,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "graph_recall": {"query": "Who works with Alice?", "max_hops": 2},
     "context": {"query": "What language does Alice like?", "user_id": "alice", "budget_tokens": 1500},
     "explain": {"query": "What language does Alice like?", "memory_id": "5f1d2c3b", "user_id": "alice"},
+    "dismiss": {"other_id": "5f1d2c3b"},
     "erase": {"user_id": "alice", "dry_run": True},
 }  # fmt: skip
 """Example requests by verb."""

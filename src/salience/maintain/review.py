@@ -1,0 +1,220 @@
+"""Review: problems that a person should look at, what changed, and how much happened each day."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from salience.errors import DamagedError, InputError, NotFoundError, Words
+from salience.listing import cursor_id
+from salience.maintain.versions import changed_fields
+from salience.ports import Revise, RevisionFilter, Services, Stored
+from salience.rank.profile import Profile
+from salience.rank.stages import expired, outdated, superseded
+from salience.records import (
+    ActivityDay,
+    ChangesPage,
+    Filter,
+    Memory,
+    Receipt,
+    ReviewItem,
+    ReviewPage,
+    Scope,
+    Version,
+    checks,
+)
+from salience.remember.conflicts import DISMISSED, REACH, contradictions, fetched, near_ids
+from salience.remember.facts import FACT_STAGES
+from salience.steps import AnswerLimit, read_page, retry_stale
+
+EXAMINED: Final = 200
+"""Maximum number of memories that one page examines."""
+CHUNK: Final = 50
+"""Memories whose neighbours are looked up at a time."""
+KINDS: Final = ("contradiction", "duplicate", "update")
+"""Labels of pairs that are problems."""
+UNCHECKED: Final = ("turn", "reflection")
+"""Kinds that a write does not check for conflicts."""
+_CURSOR: Final = re.compile(r"(-[0-9]{1,16}|[0-9]{1,17})_([0-9a-f]{32})_([0-9]{1,18})", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def review(
+    services: Services, profile: Profile, scope: Scope, filter: Filter, limit: int, cursor: str | None
+) -> ReviewPage:
+    """Return the problems of visible memories, those of the newest memory first.
+
+    The page ends with the memory that fills it, or after `EXAMINED` memories. A pair is a problem of its newer memory,
+    with the label that the rules give at a write; pairs that recalls resolve (expired, superseded, older of one fact),
+    and dismissed ones, are left out.
+
+    Raises:
+        InputError: an invalid cursor.
+        LimitError: the page is larger than one answer may be.
+    """
+    last, now = cursor_id(cursor), services.clock()
+    size, items, passed = AnswerLimit(services, "Lower limit."), list[ReviewItem](), list[DamagedError]()
+    examined, has_more = 0, True
+    while has_more and len(items) < limit and examined < EXAMINED:
+        page = read_page(services, scope, last, CHUNK + 1, filter, forgotten=True, newest_first=True, passed=passed)
+        chunk, has_more = page[:CHUNK], len(page) > CHUNK
+        for place, (stored, found) in enumerate(zip(chunk, _items(services, profile, scope, chunk, now), strict=True)):
+            last, examined = stored.memory.id, examined + 1
+            items += found
+            for item in found:
+                size.add([item.memory, *([item.other] if item.other else [])])
+            if len(items) >= limit:
+                has_more = has_more or place + 1 < len(chunk)
+                break
+    damaged = {error.id for error in passed if error.id is not None and (not has_more or error.id > last)}
+    return ReviewPage(tuple(items), last if has_more else None, examined, tuple(sorted(damaged)))
+
+
+def _items(
+    services: Services, profile: Profile, scope: Scope, page: Sequence[Stored], now: datetime
+) -> list[list[ReviewItem]]:
+    """Return the problems of each memory that are not dismissed."""
+    pairs = _pairs(services, profile, scope, page, now)
+    found: list[list[ReviewItem]] = []
+    for stored in page:
+        memory, items = stored.memory, pairs.get(stored.memory.id, [])
+        if memory.status == "stale" and _mark(memory, None) not in _marks(memory):
+            items = [ReviewItem("stale", memory, reasons=(memory.reason,) if memory.reason else ())]
+        elif memory.forgotten_at is None and stored.vector is None:
+            items = [ReviewItem("pending", memory)]
+        found.append(items)
+    return found
+
+
+def _pairs(
+    services: Services, profile: Profile, scope: Scope, page: Sequence[Stored], now: datetime
+) -> dict[str, list[ReviewItem]]:
+    """Return, by the id of the newer memory, the pairs of a page's memories with older ones."""
+    checked = [
+        stored
+        for stored in page
+        if stored.vector is not None and stored.memory.forgotten_at is None and stored.memory.kind not in UNCHECKED
+    ]
+    if not checked or profile.contradiction_above is None:
+        return {}
+    stages = (expired, superseded) if FACT_STAGES.isdisjoint(profile.stages) else (expired, superseded, outdated)
+    nearby, current = near_ids(services, profile, scope, checked, now, stages)
+    older = [
+        sorted((pair for pair in near if pair[1] < stored.memory.id), reverse=True)[:REACH]
+        if stored.memory.id in current
+        else []
+        for stored, near in zip(checked, nearby, strict=True)
+    ]
+    memories, found = fetched(services, scope, older), dict[str, list[ReviewItem]]()
+    for stored, near in zip(checked, older, strict=True):
+        new = stored.memory
+        others = [(cosine, memories[old_id]) for cosine, old_id in near if old_id in memories]
+        others = [
+            (cosine, old)
+            for cosine, old in others
+            if new.scope.sees(old.scope) and old.kind != "reflection" and not _is_dismissed(new, old)
+        ]
+        (conflicts,) = contradictions(services, profile, [stored], [others], now)
+        found[new.id] = [
+            ReviewItem(conflict.label, new, conflict.memory, conflict.similarity, conflict.because)
+            for conflict in conflicts
+            if conflict.label is not None and conflict.label in KINDS
+        ]
+    return found
+
+
+def _marks(memory: Memory) -> list[str]:
+    found = memory.metadata.get(DISMISSED)
+    return [str(one) for one in found] if isinstance(found, (list, tuple)) else []
+
+
+def _mark(memory: Memory, other: Memory | None) -> str:
+    """Return the entry of a dismissed problem: the other memory, or the instant at which a reflection became stale."""
+    return str(memory.forgotten_at) if other is None else other.id
+
+
+def _is_dismissed(one: Memory, other: Memory) -> bool:
+    return other.id in _marks(one) or one.id in _marks(other)
+
+
+def dismiss(
+    services: Services, scope: Scope, id: str, other_id: str | None, reason: str | None, *, undo: bool = False
+) -> Receipt:
+    """Note in the metadata of a memory that a problem of it is settled, or with `undo` that it is not.
+
+    Raises:
+        InputError: the memory is live and `other_id` is None, or both ids name one memory.
+        NotFoundError: one of the memories is not visible.
+    """
+    if reason is not None:
+        checks.name("reason", reason)
+
+    def attempt() -> Receipt:
+        memory = _latest(services, scope, id, "id")
+        other = None if other_id is None else _latest(services, scope, other_id, "other_id")
+        if other is None and memory.status != "stale":
+            raise InputError("other_id", None, "Name the other memory of the pair.", "is missing")
+        if other is not None and other.id == memory.id:
+            raise InputError("other_id", Words("the same memory"), "Name another memory.", "is the same memory")
+        marks, mark = _marks(memory), _mark(memory, other)
+        if (mark in marks) != undo:
+            return Receipt(memory, "unchanged")
+        kept = [one for one in marks if one != mark] if undo else [*marks, mark]
+        rest = {name: value for name, value in memory.metadata.items() if name != DISMISSED}
+        metadata = checks.metadata("metadata", {**rest, DISMISSED: kept} if kept else rest)
+        what = "undid: dismissed" if undo else "dismissed"
+        why = reason or (what if other is None else f"{what} beside {other.short_id}")
+        change = "update" if memory.forgotten_at is None else memory.change  # which tells why it is hidden
+        new = memory.changed(change, services.clock(), by=scope.who_at(memory.scope), reason=why, metadata=metadata)
+        return replace(services.store.apply([Revise(new)])[0], status="updated")
+
+    return retry_stale(attempt)
+
+
+def _latest(services: Services, scope: Scope, id: str, field: str) -> Memory:
+    versions = services.store.history(scope, checks.name(field, id))
+    if not versions:
+        raise NotFoundError(id, field)
+    return versions[-1].memory
+
+
+def changes(services: Services, scope: Scope, filter: RevisionFilter, limit: int, cursor: str | None) -> ChangesPage:
+    """Return the versions of visible memories, live or not, the newest first.
+
+    Raises:
+        InputError: an invalid cursor.
+        LimitError: the page is larger than one answer may be.
+    """
+    before = None
+    if cursor is not None:
+        if (read := _CURSOR.fullmatch(checks.name("cursor", cursor))) is None:
+            raise InputError("cursor", cursor, "Give the cursor of the page before, or none for the first page.")
+        before = _EPOCH + int(read[1]) * _MICROSECOND, read[2], int(read[3])
+    found = services.store.revisions(scope, before, limit + 1, filter)
+    page = found[:limit]
+    AnswerLimit(services, "Lower limit.").add(one.memory for one in page)
+    versions = tuple(
+        Version(
+            one.memory,
+            () if one.previous is None else changed_fields(services, scope, one.previous, one.memory),
+            one.until,
+        )
+        for one in page
+    )
+    last = page[-1].memory if len(found) > limit else None
+    key = None if last is None else f"{(last.changed_at - _EPOCH) // _MICROSECOND}_{last.id}_{last.version}"
+    return ChangesPage(versions, key)
+
+
+def activity(services: Services, scope: Scope, filter: RevisionFilter) -> tuple[ActivityDay, ...]:
+    """Return the counts of each day in UTC on which something happened, the earliest first."""
+    days: dict[date, Counter[str]] = {}
+    names = {"create": "created", "forget": "forgotten", "expire": "forgotten", "recall": "recalled"}
+    for day, change, count in services.store.daily(scope, filter):
+        days.setdefault(day, Counter())[names.get(change, "changed")] += count
+    return tuple(ActivityDay(day.isoformat(), **counts) for day, counts in sorted(days.items()))
