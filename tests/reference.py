@@ -974,6 +974,8 @@ class ReferenceStore:
             if selection.scope.sees(one.scope)
             and all(word.lower() in one.content.lower() for word in selection.words)
             and set(selection.tags) <= set(one.tags)
+            and (not selection.fact_keys or one.fact_key in selection.fact_keys)
+            and (not selection.supersedes or one.supersedes in selection.supersedes)
         ]
 
     def unembedded(

@@ -25,6 +25,8 @@ class Selection:
         scope: of the caller; only visible memories are selected.
         words: texts that the content must all contain, whatever the case of ASCII letters.
         tags: tags that the memory must all have.
+        fact_keys: accepted facts; empty: any.
+        supersedes: ids, one of which the memory must supersede; empty: any.
         values: name from `FACETS` -> accepted values, "" for memories without one. `status` is `Memory.status`. A name
             that is missing accepts every value.
     """
@@ -32,6 +34,8 @@ class Selection:
     scope: Scope
     words: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    fact_keys: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

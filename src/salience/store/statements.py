@@ -250,15 +250,18 @@ def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> S
 
 
 def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
-    """Return the conditions of the scope, the words and the tags.
+    """Return the conditions of a selection but its values.
 
-    Unless the order of an index is wanted, SQLite is to read the table from end to end: an index of all rows is slower.
+    Unless an index gives the order or the facts, SQLite is to read the table from end to end: an index of all rows is
+    slower.
     """
     seen = visible(selection.scope)
-    if not in_order:
+    if not in_order and not selection.fact_keys:
         seen[0] = _Unindexed(memories.c.tenant) == selection.scope.tenant
     words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
-    return [*seen, *words, *(_Holds(memories.c.tags, literal(tag)) for tag in selection.tags)]
+    links = {"fact_key": selection.fact_keys, "supersedes": selection.supersedes}
+    named = [memories.c[name].in_(accepted) for name, accepted in links.items() if accepted]
+    return [*seen, *words, *named, *(_Holds(memories.c.tags, literal(tag)) for tag in selection.tags)]
 
 
 def _chosen(selection: Selection) -> Conditions:

@@ -686,6 +686,25 @@ class ReadContract:
         assert dict(cut.values["tag"]) == {"drink": 2}
         assert cut.distinct["tag"] == 2
 
+    def test_memories_are_selected_by_fact_and_by_what_they_supersede(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, user_id="ann", fact_key="ann.city"),
+            stored(2, user_id="ann", fact_key="ann.city", supersedes=memory(1).id),
+            stored(3, user_id="bob", fact_key="bob.city", supersedes=memory(9).id),
+            stored(4, user_id="ann"),
+        )
+        everything = Selection(scope=Scope(user_id=ANY))
+
+        def numbers_of(**conditions: tuple[str, ...]) -> list[int]:
+            found = store.browse(replace(everything, **conditions), "created_at", 9)  # type: ignore[arg-type]
+            return sorted(int(one.id, 16) for one in found)
+
+        assert numbers_of(fact_keys=("ann.city",)) == [1, 2]
+        assert numbers_of(fact_keys=("ann.city", "bob.city", "none")) == [1, 2, 3]
+        assert numbers_of(supersedes=(memory(1).id, memory(4).id)) == [2]
+        assert numbers_of(fact_keys=("bob.city",), supersedes=(memory(1).id,)) == []
+
     def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
         """A memory without a speaker is about the speakers among its entities."""
         speakers = {1: "Caroline", 2: "Mel Smith", 3: "MEL Jones", 4: None, 5: "Zoë", 6: "Carol"}
