@@ -48,6 +48,22 @@ def test_an_outranked_memory_names_its_rank_the_last_score_and_a_limit_that_hold
     assert memory.recall("query", limit=9, dry_run=True)[8].memory.id == ids[8]
 
 
+def test_the_change_is_the_counterfactual_as_arguments(planted):
+    memory, ids = ladder(planted, profile="zeromemory")
+    outranked = memory.explain("query", ids[8])
+    assert outranked.change == {"limit": 9}
+    assert memory.explain("query", ids[8], **outranked.change).stage == "returned"
+    below = memory.explain("query", ids[1], min_score=0.9)
+    assert below.counterfactual == f"A min_score of {below.change['min_score']:g} would return it at rank 2."
+    assert memory.explain("query", ids[1], **below.change).stage == "returned"
+    filtered = memory.explain("query", ids[1], tags=["none"], kinds=["fact"])
+    assert filtered.change == {"tags": None}
+    hidden = memory.remember("rung 0", project="atlas").memory.id
+    found = memory.explain("query", hidden, project="other")
+    assert found.change == {"project": "atlas"}
+    assert memory.explain("query", ids[0]).change == {}
+
+
 def test_a_counterfactual_raises_a_low_weight(planted):
     memory = planted(LADDER, profile="mememory")
     ids = [memory.remember(text, weight=0.1 if number == 1 else 1.0).memory.id for number, text in enumerate(LADDER)]
@@ -199,6 +215,7 @@ def test_a_near_duplicate_names_the_memory_it_was_collapsed_into(planted):
     assert (found.stage, found.by, found.rank) == ("near_duplicate", kept, 2)
     assert re.fullmatch(rf"It says the same as {kept[-8:]}, which ranks higher .* \(cosine 0\.98\d\)\.", found.reason)
     assert found.counterfactual == f"Forgetting {kept[-8:]} would return it at rank 1."
+    assert found.change == {"forget": kept}
     assert memory.explain("query", kept, profile="memorysync").path[-2].note == f"collapsed {gone[-8:]} into it"
     memory.forget(kept)
     assert memory.recall("query", profile="memorysync", dry_run=True)[0].memory.id == gone

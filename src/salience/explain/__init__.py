@@ -186,7 +186,7 @@ def explain_target(question: Question, trace: Trace) -> Explanation:
         found = explain_reranked(question, question.services.reranker, trace, found)
     elif found.stage != FILTERED:
         case = Case(trace, question.id, question.gather)
-        found = replace(found, counterfactual=counterfactual(case, found.stage))
+        found = replace(found, **counterfactual(case, found.stage))
     if target.own:
         where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
         reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
@@ -252,12 +252,13 @@ def explain_unranked(question: Question, trace: Trace) -> Explanation:
     if failing:
         spelled, passing_need = texts.spelled_filter(wanted, failing), replace(need, filter=passing)
         case = Case(trace, question.id, question.gather).ranking(question.gather(passing_need), passing_need)
+        left_out = {"scope" if name == "level" else name: None for name in failing}
         return replace(
             found,
             stage=FILTERED,
             reason=texts.filter_reason(wanted, memory, failing),
             path=texts.steps_before(trace.profile, texts.FILTER, spelled),
-            counterfactual=effect(Change(f"Leaving out {spelled}", case)),
+            **effect(Change(f"Leaving out {spelled}", case, left_out)),
         )
     if need.candidates is None:
         why = texts.unreached_reason(trace_with_target.batch, row, need.reach or 0)
@@ -283,6 +284,7 @@ def explain_hidden(target: Target, trace: Trace, found: Explanation) -> Explanat
         rank=None,
         path=texts.steps_before(trace.profile, texts.SCOPE, where),
         counterfactual=None if rank is None else f"Asking with {where} would put it at rank {rank}{past}.",
+        change={} if rank is None else {name: getattr(target.memory.scope, name) for name in target.hidden},
     )
 
 
@@ -291,7 +293,7 @@ def explain_reranked(question: Question, reranker: Reranker, trace: Trace, found
 
     There is no counterfactual, since the reranker decides by the texts.
     """
-    found = replace(found, counterfactual=None)
+    found = replace(found, counterfactual=None, change={})
     if found.stage != RETURNED:
         return found
     size = AnswerLimit(question.services, recalls.TOO_LARGE, recalls.HIT_SIZE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -82,18 +82,24 @@ class Case:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """One change, as the subject of a sentence, and the case under it."""
+    """One change: the subject of a sentence, the case under it, and arguments as in `Explanation.change`."""
 
     words: str
     case: Case
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-def counterfactual(case: Case, stage: str) -> str | None:
-    """Return, as a sentence, the first change that would return the memory, else the first that would rank it higher.
+Counterfactual = Mapping[str, Any]
+"""The fields `counterfactual` and `change` of `Explanation`; empty if nothing helps."""
+NONE: Final[Counterfactual] = {}
+
+
+def counterfactual(case: Case, stage: str) -> Counterfactual:
+    """Return the first change that would return the memory, else the first that would rank it higher.
 
     `stage` is the outcome of the memory, one of `OUTCOMES`.
     """
-    before, higher = case.standing, None
+    before, higher = case.standing, NONE
     for change in _changes(case, stage):
         if change.case.standing >= before:
             continue
@@ -103,14 +109,14 @@ def counterfactual(case: Case, stage: str) -> str | None:
     return higher
 
 
-def effect(change: Change, verb: str = "return") -> str | None:
-    """Return, as a sentence, the rank of the memory after the change; None if it would not be ranked."""
+def effect(change: Change, verb: str = "return") -> Counterfactual:
+    """Return the change and, as a sentence, the rank of the memory after it; `NONE` if the memory is not ranked."""
     level, rank = change.case.standing
-    if level == 0:
-        return f"{change.words} would {verb} it at rank {rank}."
-    if level == 1:
-        return f"{change.words} would put it at rank {rank}, past the limit of {change.case.trace.need.wanted}."
-    return None
+    if level == 2:
+        return NONE
+    past = f"put it at rank {rank}, past the limit of {change.case.trace.need.wanted}"
+    words = f"{change.words} would {past if level else f'{verb} it at rank {rank}'}."
+    return {"counterfactual": words, "change": change.arguments}
 
 
 def _changes(case: Case, stage: str) -> Iterator[Change]:
@@ -127,7 +133,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
         case "candidates":
             yield from _more_candidates(case, small)
         case "expired":
-            yield Change("No time to live", case.under(expires_at=math.inf))
+            yield Change("No time to live", case.under(expires_at=math.inf), {"ttl": None})
         case "superseded":
             batch = case.trace.batch
             links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
@@ -136,7 +142,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
         case "outdated":
             yield Change("Not being replaced", case.under(successor=-1))
         case "same_fact":
-            yield Change("No fact_key", case.under(fact=-1))
+            yield Change("No fact_key", case.under(fact=-1), {"fact_key": None})
         case "importance_floor":
             yield from _more_importance(case)
         case "similarity_floor":
@@ -153,18 +159,24 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             yield from _more_importance(case)
         case "near_duplicate":  # the statistics of terms are left as they are
             others = np.delete(np.arange(len(case.trace.batch)), case.trace.ranked.by[case.row])
-            yield Change(f"Forgetting {_other(case)}", case.ranking(case.trace.batch.take(others), case.trace.need))
+            without = case.ranking(case.trace.batch.take(others), case.trace.need)
+            yield Change(f"Forgetting {_other(case)}", without, {"forget": _other_id(case)})
 
 
 def _other(case: Case) -> str:
-    return short_id(str(case.trace.batch.ids[case.trace.ranked.by[case.row]]))
+    return short_id(_other_id(case))
+
+
+def _other_id(case: Case) -> str:
+    return str(case.trace.batch.ids[case.trace.ranked.by[case.row]])
 
 
 def _full_weight(case: Case) -> Iterator[Change]:
     """Yield the neutral weight, if the memory's is less."""
     neutral, weights = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
     if weights is not None and (weight := float(weights[case.row])) < neutral:
-        yield Change(f"Weight {neutral:.1f} instead of {weight:.3g}", case.under(weight=neutral))
+        words = f"Weight {neutral:.1f} instead of {weight:.3g}"
+        yield Change(words, case.under(weight=neutral), {"weight": neutral})
 
 
 def _more_importance(case: Case) -> Iterator[Change]:
@@ -173,7 +185,8 @@ def _more_importance(case: Case) -> Iterator[Change]:
     if column is not None and (importance := float(column[case.row])) < 1:
         steps = range(math.floor(importance * 100) + 1, 101)
         value = _first(steps, lambda step: case.under(importance=step / 100).returned) / 100
-        yield Change(f"Importance {value:g} instead of {importance:.3g}", case.under(importance=value))
+        words = f"Importance {value:g} instead of {importance:.3g}"
+        yield Change(words, case.under(importance=value), {"importance": value})
 
 
 def _lower_min_score(case: Case) -> Iterator[Change]:
@@ -190,7 +203,7 @@ def _lower_min_score(case: Case) -> Iterator[Change]:
 
     if steps:
         value = _first(steps, lambda step: under(step).standing[0] < 2)
-        yield Change(f"A min_score of {value / 1000:g}", under(value))
+        yield Change(f"A min_score of {value / 1000:g}", under(value), {"min_score": value / 1000})
 
 
 def _first(steps: range, holds: Callable[[int], bool]) -> int:
@@ -206,7 +219,8 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
     """
     for _ in range(TRIES):
         if case.returned:
-            yield Change(f"A limit of {case.trace.need.limit}", case)
+            limit = case.trace.need.limit
+            yield Change(f"A limit of {limit}", case, {"limit": limit})
             return
         level, rank = case.standing
         if level != 1 or rank > most:
