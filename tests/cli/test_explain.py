@@ -50,7 +50,7 @@ def test_json_has_the_names_of_the_api(run_json, stored):
     found = run_json("explain", "query", stored.alice[-8:], "--user", "alice", "--profile", "cmm", "--min-score", "99")
     assert list(found) == [
         "id", "stage", "reason", "by", "rank", "score_detail", "path", "counterfactual", "profile", "degraded",
-        "confidence", "confidence_parts",
+        "confidence", "confidence_parts", "change",
     ]  # fmt: skip
     assert (found["id"], found["stage"], found["by"], found["rank"]) == (stored.alice, "threshold", None, 1)
     assert found["path"][0] == {"stage": "scope", "outcome": "passed", "note": ""}

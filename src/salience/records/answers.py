@@ -228,9 +228,9 @@ class Explanation:
         path: the steps in order.
         counterfactual: the one change that would return the memory, or else rank it higher, found by ranking again with
             that change; None if there is no simple one.
-        change: the counterfactual as arguments: of the recall (`limit`, `min_score`, a coordinate of the scope; a filter
+        change: the counterfactual as arguments: of recall (`limit`, `min_score`, a coordinate of the scope; a filter
             is None, to leave it out), of `update` of the memory (`importance`, `weight`, `ttl`, `fact_key`), or
-            `forget`, the id of another memory. Empty if there is none, or if no argument makes the change.
+            `forget`, the id of another memory. Empty if there is none, or no argument makes it.
         profile: name of the profile.
         degraded: as in `Recall`.
         confidence: the hit's confidence; None if the memory is not returned, or the profile has no `[confidence]`.
