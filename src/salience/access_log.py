@@ -1,7 +1,8 @@
-"""The access log: writes the changes that recalls make to counters, in batches after the answers.
+"""The access log: writes the changes that recalls make, in batches after the answers.
 
-A recall queues a `Touch`. One background thread per engine writes the queue in one transaction, up to `LINGER` seconds
-or `BATCH` touches later, so that no recall waits for the disk. Entries that cannot be written are retried.
+A recall queues a `Touch`, and a `LogRecall` if the recall log is on. One background thread per engine writes the queue
+in one transaction, up to `LINGER` seconds or `BATCH` entries later, so that no recall waits for the disk. Entries that
+cannot be written are retried.
 
 Verbs that show or change counters (`get`, `list`, `history`, `export`, `explain`, `update`, ...), recalls whose profile
 ranks by a queued counter, and recalls `as_of` an instant flush the queue first. Other recalls show counters as last
@@ -19,7 +20,7 @@ from typing import Final
 from weakref import WeakSet
 
 from salience.errors import SalienceError
-from salience.ports import Store, Touch
+from salience.ports import LogRecall, Store, Touch
 
 LINGER: Final = 0.25
 """Seconds that the first touch in the queue waits for others."""
@@ -50,7 +51,7 @@ class AccessLog:
     def _reset(self) -> None:
         self._changed = threading.Condition()
         self._writing = threading.Lock()
-        self._queue: list[Touch] = []
+        self._queue: list[Touch | LogRecall] = []
         self._columns: set[str] = set()
         self._has_thread = False
         self._failed = False
@@ -59,8 +60,8 @@ class AccessLog:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, touch: Touch) -> bool:
-        """Queue a touch; return False if the last attempt to write earlier ones failed."""
+    def add(self, touch: Touch | LogRecall) -> bool:
+        """Queue a change; return False if the last attempt to write earlier ones failed."""
         with self._changed:
             if self._closed:
                 return False
@@ -86,7 +87,7 @@ class AccessLog:
             return True
         with self._writing:
             batch = list(self._queue)
-            failed: list[Touch] = []
+            failed: list[Touch | LogRecall] = []
             for tenant in dict.fromkeys(touch.scope.tenant for touch in batch):
                 touches = [touch for touch in batch if touch.scope.tenant == tenant]
                 try:

@@ -12,7 +12,7 @@ from typing import Final
 from salience.ports import Need, Services
 from salience.rank.profile import Profile
 from salience.rank.stages import STAGES, State
-from salience.recall import HIT_SIZE, instant_of, recall, touch
+from salience.recall import HIT_SIZE, instant_of, log, recall, touch
 from salience.records import Context, Filter, Hit, Memory, Query, ScoreDetail, checks
 from salience.steps import AnswerLimit
 from salience.text import spelled
@@ -55,6 +55,7 @@ def context(services: Services, profile: Profile, query: Query, budget_tokens: i
     AnswerLimit(services, "Lower limit or budget_tokens.", HIT_SIZE).add(hit.memory for hit in packed)
     if not query.dry_run:
         touch(services, profile, query, now, [hit for hit in packed if hit.memory.id not in known])
+    log(services, query, replace(found, hits=tuple(packed)))
     text = quote(packed, header)
     elsewhere = () if hits else found.out_of_scope
     return Context(text, tuple(packed), tokens(text), len(hits) - len(packed), found.confident, elsewhere)

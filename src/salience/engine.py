@@ -36,12 +36,14 @@ from salience.records import (
     Context,
     DoctorReport,
     Draft,
+    Erased,
     Explanation,
     Filter,
     Memory,
     Page,
     Query,
     Recall,
+    RecallLogPage,
     Receipt,
     ReembedReport,
     ReflectReport,
@@ -323,11 +325,14 @@ class Engine:
         checks.flag("undo", undo)
         return reviews.dismiss(self._flushed, self._scope(where), id, other_id, reason, undo=undo)
 
-    def erase(self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]) -> int:
+    def erase(
+        self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]
+    ) -> Erased:
         """Delete memories permanently, with everything derived from them, and return how many were deleted.
 
         Rows, versions, vectors, terms, counters and the reflections that sum them up are deleted, here and from the
         caches of other processes on the store. Exported files and backups stay as they are. This cannot be undone.
+        Entries of the recall log go with them: those that name a deleted memory and, without `ids`, those of the scope.
 
         Args:
             ids: of visible memories, live or not (whole or short ids); None for all memories that belong to the scope.
@@ -634,6 +639,30 @@ class Engine:
         end = accepts.until or services.clock() + timedelta(microseconds=1)
         period = RevisionFilter(since=accepts.since or end - YEAR, until=end, level=accepts.level)
         return reviews.activity(services, scope, period)
+
+    def recalls(
+        self,
+        query: str | None = None,
+        *,
+        id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> RecallLogPage:
+        """Return one page of the recall log, newest first, and the cursor of the next page.
+
+        The setting `recall_log` turns the log on. It has the recalls, graph recalls and contexts that were no dry runs.
+
+        Args:
+            query: a part of the question, in upper or lower case; None for any question.
+            id: of the only wanted entry.
+            limit: maximum number of entries.
+            cursor: of the page before.
+            **where: the scope of the recalls: their project, user and agent are those given here, or none if none is
+                given; `ANY` matches every value. `session_id` chooses the recalls of one session.
+        """
+        scope = self._scope(where)
+        return listing.recalls(self._flushed, scope, checks.whole("limit", limit, 1, 1000), cursor, query, id)
 
     def help(self, topic: str | None = None) -> str:
         """Return a short text for agents about a topic; without one, about the verbs."""

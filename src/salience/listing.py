@@ -1,4 +1,4 @@
-"""Listings: pages of memories, and counts."""
+"""Listings: pages of memories and of the recall log, and counts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Final
 
 from salience.errors import DamagedError, InputError
 from salience.ports import Services
-from salience.records import Filter, Memory, Page, Scope, Stats, checks
+from salience.records import Filter, Memory, Page, RecallLogPage, Scope, Stats, checks
 from salience.records.ids import ID
 from salience.steps import AnswerLimit, out_of_scope, read_page
 
 READ: Final = 128
 """Memories read at a time, so that a page over the answer limit is not read to its end."""
+ENTRY_SIZE: Final = 2000
+"""Bytes to count per entry of the recall log besides its question and hits."""
+HIT_SIZE: Final = 1600
+"""Bytes to count per hit of an entry."""
 
 
 def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
@@ -45,6 +49,25 @@ def cursor_id(cursor: str | None) -> str:
     if after and not ID.fullmatch(after):
         raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
     return after
+
+
+def recalls(
+    services: Services, scope: Scope, limit: int, cursor: str | None, text: str | None, id: str | None
+) -> RecallLogPage:
+    """Return up to `limit` entries of the recall log that belong to `scope`, newest first, after `cursor`.
+
+    Raises:
+        InputError, LimitError: as `page`.
+    """
+    before = cursor_id(cursor) or None
+    for name, value in (("query", text), ("id", id)):
+        if value is not None:
+            checks.text(name, value, services.content_limit)
+    found = services.store.recalls(scope, services.clock(), limit + 1, before=before, text=text, id=id)
+    size = AnswerLimit(services, "Lower limit.")
+    for entry in found[:limit]:
+        size.add_size(ENTRY_SIZE + len(entry.question.encode()) + HIT_SIZE * len(entry.hits))
+    return RecallLogPage(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
 
 
 def stats(services: Services, scope: Scope) -> Stats:

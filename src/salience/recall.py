@@ -8,19 +8,19 @@ rank    Batch            -> Ranked         the profile's stages; `shortlist` rea
 fetch   ids              -> Memories                                                        1 call of the store
 shape   Memories         -> Hits           each with its score taken apart
 rerank  Hits             -> Hits           if a reranker is configured
-touch   Hits             -> access log     the profile's [on_recall], written after the answer
+touch   Hits             -> access log     the profile's [on_recall], and the recall log, written after the answer
 ```
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,13 +31,13 @@ from salience.extract import speakers as speaker_names
 from salience.extract import when
 from salience.extract.phrases import detect_intent
 from salience.extract.tense import question_tense
-from salience.ports import Need, Reranker, Services, Touch
+from salience.ports import LogRecall, Need, Reranker, Services, Touch
 from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
-from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
+from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, TimeCue, checks
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
 
@@ -51,6 +51,8 @@ GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
 HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
+LOGGED_HITS: Final = 20
+"""Maximum hits of an entry of the recall log."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 MICROSECOND: Final = timedelta(microseconds=1)
 Marks = list[tuple[str, float]]
@@ -103,6 +105,8 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
         answers = [
             _touched(services, profile, query, answer, now) for query, answer in zip(queries, answers, strict=True)
         ]
+    for query, answer in zip(queries, answers, strict=True):
+        log(services, query, answer)
     if is_past or first.filter.level is not None or all(answer.hits for answer in answers):
         return answers
     elsewhere = out_of_scope(services, first.scope)
@@ -426,3 +430,35 @@ def touch(services: Services, profile: Profile, query: Query, now: datetime, hit
             at=clock,
         )
     )
+
+
+def log(services: Services, query: Query, answer: Recall) -> None:
+    """Queue an entry of the recall log, if the log is on and the query is not a dry run."""
+    if services.recall_log is None or query.dry_run:
+        return
+    at = services.clock()
+    hits = [LoggedHit(hit.memory.id, hit.score, hit.confidence, hit.score_detail) for hit in answer.hits[:LOGGED_HITS]]
+    entry = LoggedRecall(
+        id=services.new_id(at),
+        at=at,
+        expires_at=at + services.recall_log,
+        scope=query.scope,
+        question=query.text,
+        profile=answer.profile,
+        limit=query.limit,
+        min_score=query.min_score,
+        filter=_given(query.filter),
+        now=query.now,
+        as_of=query.as_of,
+        confident=answer.confident,
+        count=len(answer.hits),
+        hits=tuple(hits),
+        timings=answer.timings,
+    )
+    services.access_log.add(LogRecall(entry))
+
+
+def _given(conditions: Filter) -> Mapping[str, Any]:
+    """Return the conditions of a filter that were given, as JSON values."""
+    values = ((item.name, getattr(conditions, item.name)) for item in fields(conditions))
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values if value}

@@ -26,6 +26,7 @@ from salience.errors import ConfigError, InputError, Words
 from salience.records import checks
 
 FOREVER: Final = "forever"
+OFF: Final = "off"
 PREFIX: Final = "SALIENCE_"
 MASK: Final = "***"
 _PASSWORD: Final = re.compile(r"(://[^/?#@:]*:).*(?=@)", re.DOTALL)
@@ -66,6 +67,17 @@ def length_of_time(value: object) -> timedelta | None:
         raise PydanticCustomError("length_of_time", remedy) from None
 
 
+def retention(value: object) -> timedelta | None:
+    """Return a length of time as `length_of_time` does, without `forever`; None for `off`."""
+    if value is None or (isinstance(value, str) and value.strip().lower() == OFF):
+        return None
+    found = None if value == FOREVER else length_of_time(value)
+    if found is None:
+        remedy = "Give a length of time such as '24h', '30d', '2w' or seconds, up to 100 years, or 'off'"
+        raise PydanticCustomError("retention", remedy)
+    return found
+
+
 def _split(value: object) -> object:
     """Return the items of a comma-separated text."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
@@ -73,6 +85,8 @@ def _split(value: object) -> object:
 
 Duration = Annotated[timedelta | None, BeforeValidator(length_of_time)]
 """A length of time; None: forever."""
+Retention = Annotated[timedelta | None, BeforeValidator(retention)]
+"""A length of time; None: off."""
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """A list; comma-separated in the environment."""
 
@@ -110,6 +124,9 @@ class Settings(BaseSettings):
     keep_touches: Duration = Field(timedelta(days=90), description="How long to keep past recall counters")
     keep_requests: Duration = Field(
         timedelta(days=7), description="How long to keep the answer to a write that has an idempotency key"
+    )
+    recall_log: Retention = Field(
+        None, description="How long to keep a log of recalls with their questions: `30d`; unset or `off`: no log"
     )
     embed_patience: float | None = Field(
         10.0, gt=0, le=3600, description="Seconds that a write waits for a remote embedding model"
@@ -332,6 +349,8 @@ def _plain(name: str, value: Any) -> Plain:
             return masked(value)
         case tuple():
             return tuple(map(masked, value))
+        case None if BeforeValidator(retention) in Settings.model_fields[name].metadata:
+            return OFF
         case None if Settings.model_fields[name].annotation == (timedelta | None):
             return FOREVER
     plain: Plain = value

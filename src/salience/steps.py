@@ -172,12 +172,15 @@ class AnswerLimit:
         Raises:
             LimitError: the answer is larger than the limit.
         """
-        if self._limit is None:
-            return
-        for memory in memories:
-            self._size += self._each + memory_size(memory)
-            if self._size > self._limit:
-                raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
+        if self._limit is not None:
+            for memory in memories:
+                self.add_size(self._each + memory_size(memory))
+
+    def add_size(self, size: int) -> None:
+        """Count bytes; raises as `add`."""
+        self._size += size
+        if self._limit is not None and self._size > self._limit:
+            raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
 
 
 def get_memory(services: Services, scope: Scope, id: str, field: str = "id") -> Memory:

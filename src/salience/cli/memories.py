@@ -151,6 +151,27 @@ def stats(call: Call) -> Answer:
         return results.stats(engine.stats(**call.given))
 
 
+@command(app, options=CALLER)
+def recalls(
+    call: Call,
+    query: Annotated[str | None, typer.Argument(metavar="TEXT", help="A part of the question.")] = None,
+    session_id: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only of this session.")] = None,
+    id: Annotated[str | None, typer.Option(metavar="ID", help="Only this entry.")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Entries per page, 1 to 1000.")] = 100,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
+) -> Answer:
+    """List past recalls with their questions, newest first.
+
+    Empty unless the setting recall_log is on. Lists the recalls of the project, user and agent that are given; '*'
+    stands for any.
+    """
+    from salience.cli import results
+
+    with call.engine() as engine:
+        found = engine.recalls(query, id=id, limit=limit, cursor=cursor, session_id=session_id, **call.given)
+        return results.recall_log(found, now(engine))
+
+
 @command(app, options=FIELDS | REASON | IF_VERSION | SCOPE)
 def update(
     call: Call,
@@ -242,13 +263,13 @@ def erase(
     user, agent and session are those given ('*' for any) is deleted; memories shared with others stay. The count is
     shown first and has to be confirmed, or --yes given.
     """
-    from salience.text import counted
+    from salience.cli.results import erased
 
     with call.engine() as engine:
         count = engine.erase(ids or None, dry_run=True, **call.given)
-        memories = counted(count, "memory", "memories")
+        memories = erased(count)
         if not dry_run:
-            if count and not yes:
+            if (count or count.recalls) and not yes:
                 if not is_interactive():
                     raise UnconfirmedError("erased")
                 typer.echo(
@@ -258,9 +279,11 @@ def erase(
                     typer.echo("Nothing was erased.", err=True)
                     raise typer.Exit(FAILED)
             count = engine.erase(ids or None, **call.given)
-            memories = counted(count, "memory", "memories")
+            memories = erased(count)
     line = f"{'would erase' if dry_run else 'erased'} {memories}"
-    return Answer({"erased": count, "dry_run": dry_run}, (line, *([] if count else [SCOPE_HINT])))
+    return Answer(
+        {"erased": int(count), "recalls": count.recalls, "dry_run": dry_run}, (line, *([] if count else [SCOPE_HINT]))
+    )
 
 
 @command(app, "end-session", options=CALLER)

@@ -31,11 +31,13 @@ from salience.cli.output import (
 )
 from salience.records import (
     ChangesPage,
+    Erased,
     Explanation,
     Hit,
     Memory,
     Page,
     Recall,
+    RecallLogPage,
     Receipt,
     ReviewPage,
     ScoreDetail,
@@ -380,6 +382,35 @@ def changes(found: ChangesPage) -> Answer:
         lines.append(tsv(when, memory.id, memory.version, who, memory.change, why, what, memory.content))
     lines += [f"# more: repeat with --cursor {found.cursor}"] if found.cursor else []
     return Answer(found, lines)
+
+
+def erased(count: Erased) -> str:
+    """Return how many memories and entries of the recall log are erased."""
+    entries = f" and {counted(count.recalls, 'entry', 'entries')} of the recall log" if count.recalls else ""
+    return counted(count, "memory", "memories") + entries
+
+
+def recall_log(found: RecallLogPage, now: datetime) -> Answer:
+    """Return a page of the recall log, with the option for the next one."""
+    notes = [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    shown = table(
+        *(Column(name, no_wrap=True) for name in ("age", "profile", "hits", "sure", "ms")),
+        Column("scope", ratio=1, overflow="fold", style="dim"),
+        Column("question", ratio=4, overflow="fold"),
+        expand=True,
+    )
+    lines = ["# id\tage\tprofile\thits\tconfident\tms\tscope\tquestion\tmemories"]
+    for entry in found.recalls:
+        sure, took = "yes" if entry.confident else "no", f"{sum(entry.timings.values()):.1f}"
+        cells = age(entry.at, now), entry.profile, str(entry.count), sure, took, scope_text(entry.scope)
+        lines.append(tsv(entry.id, *cells, entry.question, " ".join(f"{hit.id}={hit.score:.4f}" for hit in entry.hits)))
+        shown.add_row(*(Text(sanitize(cell)) for cell in cells), Text(excerpt(entry.question)))
+    lines += [f"# {line}" for line in notes]
+    if not found.recalls:
+        return Answer(
+            found, lines, Text(f"No recalls here. The log is off unless SALIENCE_RECALL_LOG is set. {SCOPE_HINT}")
+        )
+    return Answer(found, lines, Group(shown, *(Text(line, style="dim") for line in notes)))
 
 
 def stats(found: Stats) -> Answer:

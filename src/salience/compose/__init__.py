@@ -266,6 +266,7 @@ def engine(
         keep_versions=settings.keep_versions,
         keep_touches=settings.keep_touches,
         keep_requests=settings.keep_requests,
+        recall_log=settings.recall_log,
         **parts,
     )
     follow = None if moving else lambda current: followed(current, settings, wrap)

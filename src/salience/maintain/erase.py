@@ -9,7 +9,7 @@ from typing import Any, Final
 from salience import keywords
 from salience.errors import InputError, Words
 from salience.ports import Erase, Services, Stored
-from salience.records import ANY, NARROWING, Filter, Scope, checks
+from salience.records import ANY, NARROWING, Erased, Filter, Scope, checks
 from salience.remember import versions_of
 from salience.steps import retry_stale, scan
 
@@ -17,10 +17,13 @@ COORDINATES: Final = (*NARROWING, "session_id")
 """Without ids, at least one of these coordinates is required."""
 
 
-def erase(services: Services, where: Mapping[str, object], ids: Sequence[str] | None, *, dry_run: bool = False) -> int:
+def erase(
+    services: Services, where: Mapping[str, object], ids: Sequence[str] | None, *, dry_run: bool = False
+) -> Erased:
     """Delete memories for good, all or none, and return how many.
 
-    Reflections that sum up one of them, in any version, are deleted and counted too.
+    Reflections that sum up one of them, in any version, are deleted and counted too. Entries of the recall log that
+    cite a deleted memory are deleted and, without `ids`, the entries of the scope.
 
     Args:
         services: the ports.
@@ -32,13 +35,14 @@ def erase(services: Services, where: Mapping[str, object], ids: Sequence[str] | 
         InputError: neither ids nor a coordinate, or a coordinate that is None.
         NotFoundError: one of the memories is not visible.
     """
-    sessions = None
+    sessions = recalls = None
     if ids is not None:
         caller, names = keywords.scope(services.tenant, where)[0], checks.names("ids", ids)
     else:
         scope, condition, owned, sessions = _erased_scope(services, where)
+        recalls = _coordinates(scope, condition, owned)
 
-    def attempt() -> frozenset[str]:
+    def attempt() -> tuple[frozenset[str], int]:
         if ids is not None:
             found: Iterable[Stored] = [version for name in names for version in versions_of(services, caller, name)]
         else:
@@ -54,17 +58,19 @@ def erase(services: Services, where: Mapping[str, object], ids: Sequence[str] | 
             if stored.memory.reflection is not None:
                 reflections.add(stored.memory.reflection)
         gone = frozenset(named | _summing_up(_sources(services, reflections), named))
+        change = Erase(services.tenant, tuple(sorted(gone)), sessions, recalls)
+        logged = services.store.cited(change)
         if not dry_run:
-            services.store.apply([Erase(services.tenant, tuple(sorted(gone)), sessions)])
-        return gone
+            services.store.apply([change])
+        return gone, logged
 
-    gone = retry_stale(attempt)
+    gone, logged = retry_stale(attempt)
     if dry_run:
-        return len(gone)
+        return Erased(len(gone), logged)
     clear_cache = getattr(services.embedder, "forget", None)
     if clear_cache is not None:
         clear_cache()
-    return len(gone | _erase_late_reflections(services, gone))
+    return Erased(len(gone | _erase_late_reflections(services, gone)), logged)
 
 
 def _erased_scope(
@@ -89,6 +95,12 @@ def _erased_scope(
     condition = Filter(sessions=() if caller.session_id is None else (caller.session_id,), level=level)
     is_whole = level is None and scope.project is ANY and scope.agent_id is ANY  # else the sessions continue elsewhere
     return scope, condition, owned, replace(scope, session_id=caller.session_id) if is_whole else None
+
+
+def _coordinates(scope: Scope, condition: Filter, owned: Mapping[str, object]) -> dict[str, str | None]:
+    """Return the coordinates of the entries of the recall log that belong to an erased scope."""
+    named = {"environment": scope.environment, **owned} | ({"project": None} if condition.level == "global" else {})
+    return {name: None if value is None else str(value) for name, value in named.items() if value is not ANY}
 
 
 def _sources(services: Services, reflections: Set[str]) -> dict[str, set[str]]:

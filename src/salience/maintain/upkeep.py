@@ -137,7 +137,9 @@ def expire(services: Services, scope: Scope, *, dry_run: bool = False) -> Expire
 
 
 def prune(services: Services, scope: Scope, *, dry_run: bool = False) -> int:
-    """Drop what the settings `keep_versions`, `keep_touches` and `keep_requests` limit; return how many versions.
+    """Drop what the settings `keep_versions`, `keep_touches`, `keep_requests` and `recall_log` limit.
+
+    Returns how many versions were dropped.
 
     A setting that is None keeps everything.
     """
@@ -146,7 +148,7 @@ def prune(services: Services, scope: Scope, *, dry_run: bool = False) -> int:
     if services.keep_versions is not None:
         numbers = _old_versions(services, scope, now - services.keep_versions)
         changes = (Prune(tenant, chunk) for chunk in iter(lambda: tuple(islice(numbers, CHUNK)), ()))
-    others = []
+    others = [Prune(tenant, now=now)]
     if services.keep_touches is not None:
         others.append(Prune(tenant, touches_before=now - services.keep_touches))
     if services.keep_requests is not None:

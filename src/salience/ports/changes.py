@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from salience.batch import Tokens, Vectors32
-from salience.records import Memory, Scope
+from salience.records import LoggedRecall, Memory, Scope
 
 Interval = tuple[datetime, datetime]
 """The time from the first instant to before the second, in UTC."""
@@ -160,20 +160,40 @@ class Derive:
 
 
 @dataclass(frozen=True, slots=True)
+class LogRecall:
+    """Add an entry to the recall log, unless one of the memories that it cites does not exist."""
+
+    entry: LoggedRecall
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of the recall."""
+        return self.entry.scope
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of `batch.COLUMNS` that may change: none."""
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Erase:
     """Delete memories permanently, with versions, vectors, terms, counters, requests and sessions that become empty.
 
-    No other change deletes memories. `StaleError` if one of the ids does not exist.
+    Entries of the recall log that cite one of the memories are deleted too. No other change deletes memories.
+    `StaleError` if one of the ids does not exist.
 
     Attributes:
         tenant, ids: of the memories.
         sessions: also delete empty sessions of this environment, user and session, for example those in which a user
             only asked questions; `ANY`, or no session, matches all. None: delete no such sessions.
+        recalls: also delete the entries of the recall log whose scope has these coordinates. None: no such entries.
     """
 
     tenant: str
     ids: tuple[str, ...]
     sessions: Scope | None = None
+    recalls: Mapping[str, str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +220,17 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Drop older versions (never a current one), and records of touches and requests before an instant.
+    """Drop older versions (never a current one), records of touches and requests before an instant, and log entries.
 
     Versions, each an id and a number, that no longer exist are skipped. A state `as_of` an instant before
-    `touches_before` has the counters of `touches_before`.
+    `touches_before` has the counters of `touches_before`. Entries of the recall log that expire by `now` are deleted.
     """
 
     tenant: str
     versions: tuple[tuple[str, int], ...] = ()
     touches_before: datetime | None = None
     requests_before: datetime | None = None
+    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,4 +260,4 @@ class Adopt:
     """
 
 
-Change = Add | Revise | Touch | Derive | Erase | Answered | Prune | Lease | Adopt
+Change = Add | Revise | Touch | LogRecall | Derive | Erase | Answered | Prune | Lease | Adopt

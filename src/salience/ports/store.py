@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from salience.batch import Batch, Tokens
 from salience.errors import DamagedError
 from salience.ports.browsing import After, Facets, Selection
-from salience.ports.changes import Answered, Change, Stored, Touch
+from salience.ports.changes import Answered, Change, Erase, LogRecall, Stored, Touch
 from salience.ports.models import (
     Calibration,
     Clustering,
@@ -23,7 +23,7 @@ from salience.ports.models import (
     Summariser,
 )
 from salience.ports.needs import Need, SessionSpan
-from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
+from salience.records import Filter, Finding, LoggedRecall, Memory, OutOfScope, Receipt, Scope
 from salience.text import Tokeniser
 
 
@@ -179,6 +179,28 @@ class Store(Protocol):
         """
         ...
 
+    def recalls(
+        self,
+        scope: Scope,
+        now: datetime,
+        limit: int = 100,
+        *,
+        before: str | None = None,
+        text: str | None = None,
+        id: str | None = None,
+    ) -> list[LoggedRecall]:
+        """Return up to `limit` entries of the recall log, newest first, that expire after `now`.
+
+        An entry belongs to `scope` if its project, user and agent, and its session if `scope` has one, are those of
+        `scope`; unlike a memory, an entry without a user is not shared. `before` is the id of a later entry, `text` a
+        part of the question, whose ASCII letters may differ in case, and `id` the only wanted entry.
+        """
+        ...
+
+    def cited(self, erase: Erase) -> int:
+        """Return how many entries of the recall log a change would delete."""
+        ...
+
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the number of live memories per place that `scope.widened()` shows and `scope` does not.
 
@@ -246,10 +268,10 @@ class Store(Protocol):
 
 
 class AccessLog(Protocol):
-    """Queue of the changes that recalls make to counters. `salience.access_log` has the one that engines use."""
+    """Queue of the changes that recalls make. `salience.access_log` has the one that engines use."""
 
-    def add(self, touch: Touch, /) -> bool:
-        """Queue a touch; return False if the last attempt to write earlier ones failed."""
+    def add(self, touch: Touch | LogRecall, /) -> bool:
+        """Queue a change; return False if the last attempt to write earlier ones failed."""
         ...
 
     def flush(self, columns: Set[str] | None = None, /) -> bool:
@@ -286,6 +308,7 @@ class Services:
         keep_versions: retention of old versions; None: forever.
         keep_touches: retention of past recall counters; None: forever.
         keep_requests: retention of the answers to requests under an idempotency key; None: forever.
+        recall_log: retention of entries of the recall log; None: recalls are not logged.
     """
 
     store: Store
@@ -311,3 +334,4 @@ class Services:
     keep_versions: timedelta | None = None
     keep_touches: timedelta | None = None
     keep_requests: timedelta | None = None
+    recall_log: timedelta | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any, Literal
 
-from salience.records.memory import Memory, OutOfScope
+from salience.records.memory import Memory, OutOfScope, Scope
 from salience.records.query import Intent
 
 
@@ -101,6 +102,12 @@ class ScoreDetail:
         via = None if self.via is None else {item.name: getattr(self.via, item.name) for item in fields(self.via)}
         return {"parts": parts, "final": self.final, "via": via}
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScoreDetail:
+        """Return the detail that `as_dict` wrote."""
+        parts = tuple(Part(signal=name, **part) for name, part in data["parts"].items())
+        return cls(parts, data["final"], None if data["via"] is None else Via(**data["via"]))
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -188,6 +195,74 @@ class Recall(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedHit:
+    """A hit of a logged recall: the id of its memory, and `score`, `confidence` and `score_detail` as in `Hit`."""
+
+    id: str
+    score: float
+    confidence: float | None
+    score_detail: ScoreDetail
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRecall:
+    """An entry of the recall log.
+
+    Attributes:
+        id: ids sort by the time of the recalls.
+        at: instant of the recall.
+        expires_at: when the entry is deleted.
+        scope: of the caller.
+        question: the text of the query.
+        profile: name of the profile that ranked the hits.
+        limit, min_score, now, as_of: as the caller gave them.
+        filter: the conditions on memories that the caller gave, as JSON values by their names in `Filter`.
+        confident: as in `Recall`.
+        count: number of hits of the answer.
+        hits: the first of them, at most 20.
+        timings: milliseconds by step.
+    """
+
+    id: str
+    at: datetime
+    expires_at: datetime
+    scope: Scope
+    question: str
+    profile: str
+    limit: int | None = None
+    min_score: float | None = None
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    now: datetime | None = None
+    as_of: datetime | None = None
+    confident: bool = True
+    count: int = 0
+    hits: tuple[LoggedHit, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def cited(self) -> frozenset[str]:
+        """The ids of all memories that the entry names."""
+        vias = (hit.score_detail.via for hit in self.hits)
+        return frozenset([*(hit.id for hit in self.hits), *(via.id for via in vias if via is not None)])
+
+
+class Erased(int):
+    """The number of memories that `erase` deletes.
+
+    Attributes:
+        recalls: number of entries of the recall log that it deletes.
+    """
+
+    recalls: int
+
+    def __new__(cls, erased: int, recalls: int = 0) -> Erased:
+        """Return the number `erased` with the attribute `recalls`."""
+        made = super().__new__(cls, erased)
+        made.recalls = recalls
+        return made
 
 
 @dataclass(frozen=True, slots=True)

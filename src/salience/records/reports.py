@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from salience.records import checks
+from salience.records.answers import LoggedRecall
 from salience.records.memory import Memory, OutOfScope
 
 
@@ -26,6 +27,14 @@ class Page:
     cursor: str | None = None
     damaged: tuple[str, ...] = ()
     out_of_scope: tuple[OutOfScope, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecallLogPage:
+    """One page of the recall log: its entries, newest first, and the cursor of the next page (None: no more)."""
+
+    recalls: tuple[LoggedRecall, ...]
+    cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

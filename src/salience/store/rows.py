@@ -17,7 +17,7 @@ from sqlalchemy import RowMapping
 from salience.batch import Tokens, Vectors32, packed, unpacked
 from salience.errors import DamagedError
 from salience.ports import Interval, Stored
-from salience.records import TIERS, Memory, Scope
+from salience.records import ANY, TIERS, LoggedHit, LoggedRecall, Memory, Scope, ScoreDetail
 from salience.records.checks import Frozen, frozen
 from salience.store.schema import memories
 from salience.store.values import EPOCH, MICROSECOND, fitting, fitting_tokens, microseconds
@@ -48,7 +48,7 @@ _KINDS: Final[Mapping[str, str]] = {
 _REQUIRED: Final = frozenset(column.name for column in memories.c if not column.nullable)
 UNREADABLE: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of reading a value that no code has written."""
-_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=datetime.isoformat).encode
 _scope: Final = lru_cache(maxsize=1024)(Scope)  # many memories share one
 
 
@@ -103,6 +103,54 @@ def of_vector(vector: Vectors32 | None) -> bytes | None:
 def of_tokens(tokens: Tokens | None) -> bytes | None:
     """Return token vectors as bytes; raise as `fitting_tokens`."""
     return None if tokens is None else packed(fitting_tokens(tokens))
+
+
+_TRACED: Final = ("profile", "limit", "min_score", "now", "as_of", "confident", "count")
+"""Fields of a logged recall that its trace has as they are."""
+
+
+def of_logged(entry: LoggedRecall) -> dict[str, Any]:
+    """Return an entry of the recall log as a row."""
+    hits = [
+        {"id": hit.id, "score": hit.score, "confidence": hit.confidence, "score_detail": hit.score_detail.as_dict()}
+        for hit in entry.hits
+    ]
+    trace = {name: getattr(entry, name) for name in _TRACED} | {
+        "filter": dict(entry.filter),
+        "hits": hits,
+        "timings": dict(entry.timings),
+    }
+    return dict.fromkeys(_COORDINATES) | {
+        "tenant": entry.scope.tenant,
+        **entry.scope.as_dict(),
+        "id": entry.id,
+        "at": microseconds(entry.at),
+        "expires_at": microseconds(entry.expires_at),
+        "question": entry.question,
+        "cited": "\n".join(sorted(entry.cited)),
+        "trace": _json(trace),
+    }
+
+
+def to_logged(row: Row) -> LoggedRecall:
+    """Return the entry of the recall log in a row.
+
+    Raises:
+        DamagedError: a value that no entry has.
+    """
+    with readable():
+        trace = json.loads(row["trace"])
+        for name in ("now", "as_of"):
+            trace[name] = None if trace[name] is None else datetime.fromisoformat(trace[name])
+        trace |= {name: frozen(trace[name]) for name in ("filter", "timings")}
+        trace["hits"] = tuple(
+            LoggedHit(**{**hit, "score_detail": ScoreDetail.from_dict(hit["score_detail"])}) for hit in trace["hits"]
+        )
+        coordinates: list[Any] = [ANY if row[name] == ANY.value else row[name] for name in _COORDINATES]
+        own = {name: row[name] for name in ("id", "question")}
+        return LoggedRecall(
+            at=_instant(row["at"]), expires_at=_instant(row["expires_at"]), scope=Scope(*coordinates), **own, **trace
+        )
 
 
 def to_terms(joined: str) -> tuple[str, ...]:

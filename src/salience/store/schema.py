@@ -87,7 +87,7 @@ def VECTOR() -> LargeBinary:  # noqa: N802 - likewise
     return LargeBinary().with_variant(PostgresVector(), "postgresql")
 
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -264,6 +264,20 @@ requests: Final = Table(  # answers under idempotency keys; see `ports.Answered`
     Column("at", BigInteger, nullable=False),
     Index(None, "tenant", "id"),
     Index(None, "tenant", "at"),
+)
+
+recalls: Final = Table(  # the recall log
+    "recalls",
+    metadata,
+    Column("tenant", TEXT(), primary_key=True),
+    Column("id", TEXT(), primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    *(Column(name, TEXT()) for name in ("environment", "project", "user_id", "agent_id", "session_id")),  # "*": any
+    Column("question", TEXT(), nullable=False),
+    Column("cited", TEXT(), nullable=False),  # ids of memories, one per line
+    Column("trace", TEXT(), nullable=False),  # JSON
+    Index(None, "tenant", "expires_at"),
 )
 
 api_keys: Final = Table(

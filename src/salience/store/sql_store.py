@@ -46,6 +46,7 @@ from salience.ports import (
     Facets,
     Interval,
     Lease,
+    LogRecall,
     Model,
     Prune,
     Revise,
@@ -56,13 +57,24 @@ from salience.ports import (
     Touch,
 )
 from salience.ports.browsing import facets
-from salience.records import Filter, Memory, Receipt, Scope
+from salience.records import Filter, LoggedRecall, Memory, Receipt, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
 from salience.store.index import Activations
 from salience.store.pins import SET_ASIDE, Handle, Meta, Pin, new_epoch, of_pin, write_meta
-from salience.store.rows import RECORD, STORED, UNREADABLE, damaged, is_text, readable, to_memory, to_stored
-from salience.store.schema import VECTOR, activations, laid_by, leases, memories, requests, sessions, touches, versions
+from salience.store.rows import RECORD, STORED, UNREADABLE, damaged, is_text, readable, to_logged, to_memory, to_stored
+from salience.store.schema import (
+    VECTOR,
+    activations,
+    laid_by,
+    leases,
+    memories,
+    recalls,
+    requests,
+    sessions,
+    touches,
+    versions,
+)
 from salience.store.statements import COUNTERS, visible
 from salience.store.values import (
     already,
@@ -125,6 +137,11 @@ _RECORD_ANSWER: Final = text(
     "VALUES (:tenant, :home, :key, :verb, :id, :version, :at) "
     "ON CONFLICT (tenant, home, key) DO NOTHING RETURNING key"
 )
+_LOG_RECALL: Final = text(
+    "INSERT INTO recalls (tenant, id, at, expires_at, environment, project, user_id, agent_id, session_id, question, "
+    "cited, trace) VALUES (:tenant, :id, :at, :expires_at, :environment, :project, :user_id, :agent_id, :session_id, "
+    ":question, :cited, :trace) ON CONFLICT (tenant, id) DO NOTHING"
+)
 _TAKE_LEASE: Final = text(
     "INSERT INTO leases (name, holder, until) VALUES (:name, :holder, :until) "
     "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until "
@@ -184,7 +201,7 @@ class Transaction:
 
 def patience(changes: Sequence[Change], busy_timeout: float) -> float:
     """Return the seconds that changes wait for another write."""
-    only_touches = all(isinstance(change, Touch) for change in changes)
+    only_touches = all(isinstance(change, Touch | LogRecall) for change in changes)
     return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
 
 
@@ -195,7 +212,7 @@ def tenant_of(change: Change) -> str:
             return change.stored.memory.scope.tenant
         case Revise():
             return change.memory.scope.tenant
-        case Touch():
+        case Touch() | LogRecall():
             return change.scope.tenant
         case Answered():
             return change.home.tenant
@@ -370,6 +387,18 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
     return []
 
 
+def log_all(transaction: Transaction, tenant: str, changes: Sequence[LogRecall]) -> list[Receipt]:
+    """Add entries to the recall log, unless a memory that they cite was erased meanwhile; return no receipts."""
+    known: set[str] = set()
+    for chunk in statements.chunks(id_ for change in changes for id_ in change.entry.cited):
+        of = (memories.c.tenant == tenant, memories.c.id.in_(chunk))
+        known.update(transaction.connection.execute(select(memories.c.id).where(*of)).scalars())
+    values = [rows.of_logged(change.entry) for change in changes if change.entry.cited <= known]
+    if values:
+        transaction.connection.execute(_LOG_RECALL, values)
+    return []
+
+
 def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> list[Receipt]:
     """Replace derived data, or store vectors for a model that is not adopted yet; return no receipts."""
     meta = Meta.read(transaction.connection)  # an earlier change in this transaction may have pinned another model
@@ -461,6 +490,8 @@ def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -
             ended += [_session_key(tenant, *row) for row in connection.execute(in_session)]
             for table in (touches, requests, memories):  # foreign keys delete versions, activations and the rest
                 connection.execute(delete(table).where(table.c.tenant == tenant, table.c.id.in_(chunk)))
+        for chunk in statements.chunks(_erased_recalls(connection, change)):
+            connection.execute(delete(recalls).where(recalls.c.tenant == tenant, recalls.c.id.in_(chunk)))
         if change.sessions is not None:
             known = connection.execute(select(sessions.c.session_key).where(sessions.c.tenant == tenant)).scalars()
             ended += [key for key in known if is_session_of(key, change.sessions)]
@@ -473,6 +504,20 @@ def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -
                 connection.execute(delete(table).where(table.c.tenant == tenant, table.c.session_key.in_(gone)))
     transaction.invalidate(tenant)
     return []
+
+
+def _erased_recalls(connection: Connection, change: Erase) -> set[str]:
+    """Return the ids of the entries of the recall log that a change deletes."""
+    of_tenant, found = recalls.c.tenant == change.tenant, set[str]()
+    if change.recalls is not None:
+        own = (recalls.c[name] == value for name, value in change.recalls.items())  # `IS NULL` for None
+        found.update(connection.execute(select(recalls.c.id).where(of_tenant, *own)).scalars())
+    if change.ids:
+        ids, query = frozenset(change.ids), select(recalls.c.id, recalls.c.cited).where(of_tenant)
+        for id_, cited in connection.execute(query, execution_options={"yield_per": statements.CHUNK}):
+            if not ids.isdisjoint(cited.split("\n")):
+                found.add(id_)
+    return found
 
 
 def _session_key(tenant: str, environment: str, user_id: str | None, session_id: str) -> str:
@@ -497,7 +542,7 @@ def answer_all(transaction: Transaction, _: str, changes: Sequence[Answered]) ->
 
 
 def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -> list[Receipt]:
-    """Delete older versions and records of touches and requests; return no receipts.
+    """Delete older versions, records of touches and requests, and log entries; return no receipts.
 
     Other processes update their indexes from the records of touches; `Transaction.pruned` tells them of the deletion.
     """
@@ -518,6 +563,9 @@ def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -
         if change.requests_before is not None:
             before = microseconds(change.requests_before)
             connection.execute(delete(requests).where(requests.c.tenant == tenant, requests.c.at < before))
+        if change.now is not None:
+            over = recalls.c.expires_at <= microseconds(change.now)
+            connection.execute(delete(recalls).where(recalls.c.tenant == tenant, over))
     return []
 
 
@@ -563,6 +611,7 @@ WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] 
     Add: add_all,
     Revise: revise_all,
     Touch: touch_all,
+    LogRecall: log_all,
     Derive: derive_all,
     Erase: erase_all,
     Answered: answer_all,
@@ -618,6 +667,31 @@ class SQLStore(ABC):
         row = self._read(home.tenant, lambda reader: reader.execute(query).one_or_none())
         with readable():
             return None if row is None else Answered(home, key, row.verb, row.id, row.version, instant(row.at))
+
+    def recalls(
+        self,
+        scope: Scope,
+        now: datetime,
+        limit: int = 100,
+        *,
+        before: str | None = None,
+        text: str | None = None,
+        id: str | None = None,
+    ) -> list[LoggedRecall]:
+        """Return up to `limit` entries of the recall log that belong to `scope`, newest first."""
+        conditions = [*statements.logged(scope), recalls.c.expires_at > microseconds(now)]
+        if before is not None:
+            conditions.append(recalls.c.id < before)
+        if text is not None:
+            conditions.append(recalls.c.question.icontains(text, autoescape=True))
+        if id is not None:
+            conditions.append(recalls.c.id == id)
+        query = select(recalls).where(*conditions).order_by(recalls.c.id.desc()).limit(limit)
+        return self._read(scope.tenant, lambda reader: list(map(to_logged, reader.execute(query).mappings())))
+
+    def cited(self, erase: Erase) -> int:
+        """Return how many entries of the recall log a change would delete."""
+        return self._read(erase.tenant, lambda reader: len(_erased_recalls(reader, erase)))
 
     def scan(
         self,

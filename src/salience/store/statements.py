@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeEngine
 from salience.ports import FACETS, SESSION, After, RevisionFilter, Selection
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
 from salience.store.rows import RECORD, STORED
-from salience.store.schema import TEXT, memories, touches, versions
+from salience.store.schema import TEXT, memories, recalls, touches, versions
 from salience.store.values import microseconds
 
 Conditions = list[ColumnElement[bool]]
@@ -176,6 +176,16 @@ def visible(scope: Scope | SimpleNamespace, table: FromClause = memories) -> Con
         if value is not ANY:
             conditions.append(column.is_(None) if value is None else or_(column.is_(None), column == value))
     return conditions
+
+
+def logged(scope: Scope) -> Conditions:
+    """Return the conditions for the entries of the recall log that belong to a scope, as `Store.recalls` says."""
+    conditions = [recalls.c.tenant == scope.tenant]
+    for coordinate in _SEEN[1:]:
+        value = getattr(scope, coordinate)
+        if value is not ANY:
+            conditions.append(recalls.c[coordinate] == value)  # `IS NULL` for None
+    return conditions if scope.session_id is None else [*conditions, recalls.c.session_id == scope.session_id]
 
 
 def accepted(filter: Filter) -> Conditions:

@@ -350,6 +350,16 @@ class Activity(Period):
     """Count what happened on each day."""
 
 
+class Recalls(CallerScope):
+    """List the recall log, newest first."""
+
+    session_id: Name | None = Field(None, description="only recalls of this session")
+    query: Text | None = Field(None, description="a part of the question")
+    id: Cursor | None = Field(None, description="only this entry")
+    limit: Annotated[int, *_whole(1, 1000)] = 100
+    cursor: Cursor | None = Field(None, description="cursor of the previous page")
+
+
 class EndSession(CallerScope):
     """End a session."""
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from salience.errors import InputError, Words, wrong_type
-from salience.records import ANY, Memory, Part, Scope, ScoreDetail, Via
+from salience.records import ANY, Erased, Memory, Part, Scope, ScoreDetail, Via
 from salience.records.checks import frozen
 from salience.records.ids import ONCE
 
@@ -25,6 +25,8 @@ def to_json(value: object) -> Any:
     `InputError` for values without a JSON form.
     """
     match value:
+        case Erased():
+            return {"erased": int(value), "recalls": value.recalls}
         case None | bool() | int() | float() | str():
             return value
         case datetime():
@@ -71,9 +73,10 @@ def _read(kind: Any, data: Any) -> Any:
     if kind is Scope:
         named: dict[str, Any] = {name: ANY if value == ANY.value else value for name, value in data.items()}
         return Scope(**named)
+    if kind is Erased:
+        return Erased(data["erased"], data.get("recalls", 0))
     if kind is ScoreDetail:
-        parts = tuple(Part(signal=name, **part) for name, part in data["parts"].items())
-        return ScoreDetail(parts, data["final"], None if data["via"] is None else Via(**data["via"]))
+        return ScoreDetail.from_dict(data)
     if origin in (Union, types.UnionType):
         (present,) = (one for one in inner if one is not type(None))
         return None if data is None else _read(present, data)
@@ -138,6 +141,8 @@ class Schemas:
         if kind is Scope:
             coordinates = {item.name: dict(_PLAIN[str]) for item in fields(kind) if item.name != "tenant"}
             return {"type": "object", "properties": coordinates, "additionalProperties": False}
+        if kind is Erased:
+            return _object({name: self.of(int) for name in ("erased", "recalls")})
         if kind is ScoreDetail:
             part = {name: self.of(hint) for name, hint in _hints(Part).items() if name != "signal"}
             parts = {"type": "object", "additionalProperties": _object(part)}

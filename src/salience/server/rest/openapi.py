@@ -26,7 +26,7 @@ TAGS: Final[list[Json]] = [
     {"name": "server", "description": "Health, help and counts."},
 ]
 _TAG_OF: Final = {
-    **dict.fromkeys(("recall", "recall_many", "graph_recall", "context", "explain"), "recall"),
+    **dict.fromkeys(("recall", "recall_many", "graph_recall", "context", "explain", "recalls"), "recall"),
     **dict.fromkeys(("reflect", "consolidate", "end_session", "erase", "upkeep", "review", "dismiss"), "upkeep"),
     **dict.fromkeys(STREAMED, "transfer"),
     **dict.fromkeys(("stats", "help"), "server"),
@@ -205,7 +205,7 @@ def _results(verbs: Sequence[Verb]) -> dict[int | str, Json]:
         return {200: {"description": text, "content": {NDJSON[0]: {"schema": _TEXT}}}}
     schema = _any_of([one.schema(Schemas(_SCHEMAS)) for one in verbs])
     names = ["ETag"] if verb.name in ("get", "remember") or verb.changes else []
-    names += ["Link"] if verb.name == "list" else []
+    names += ["Link"] if verb.name in ("list", "recalls") else []
     links = {f"{one.name}_{name}": link for one in verbs for name, link in _links(one)}
     common = {"content": {JSON[0]: {"schema": schema}}, **({"links": links} if links else {})}
     found: dict[int | str, Json] = {200: {"description": "Done.", **common, **_headers(names)}}
@@ -243,8 +243,9 @@ def _links(verb: Verb) -> Iterator[tuple[str, Json]]:
             body = {"environment": f"{memory}/scope/environment"}
             session = {"path.session_id": f"{memory}/scope/session_id"}
             yield "end_session", {"operationId": "end_session", "parameters": session, "requestBody": body}
-        case "list":
-            yield "list", {"operationId": "list", "parameters": {"query.cursor": "$response.body#/cursor"}}
+        case "list" | "recalls":
+            parameters = {"query.cursor": "$response.body#/cursor"}
+            yield verb.name, {"operationId": verb.name, "parameters": parameters}
         case "get":
             for name in ("update", "forget"):
                 yield f"{name}_unchanged", _memory_link(name, memory, {"header.If-Match": "$response.header.ETag"})

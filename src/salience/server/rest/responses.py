@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from salience.errors import AccessError, ForbiddenError, InputError, LimitError, SalienceError, Words
-from salience.records import Memory, Page, Receipt
+from salience.records import Memory, Page, RecallLogPage, Receipt
 from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
 from salience.wire.verbs import VERBS, Verb
 
@@ -104,7 +104,7 @@ def result_response(request: Request, verb: Verb, result: object) -> Response:
         headers["ETag"] = f'"{memory.version}"'
     if isinstance(result, Receipt) and is_new:
         headers["Location"] = VERBS["get"].path.format(id=result.memory.id)
-    if isinstance(result, Page) and result.cursor is not None:
+    if isinstance(result, Page | RecallLogPage) and result.cursor is not None:
         query = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
         url = f"{request.url.path}?{urlencode([*query, ('cursor', result.cursor)])}"
         headers["Link"] = f'<{url}>; rel="next"'

@@ -24,6 +24,7 @@ from salience.ports import (
     Derive,
     Distinguish,
     Erase,
+    LogRecall,
     Model,
     Need,
     Revise,
@@ -292,7 +293,7 @@ class PostgresStore(SQLStore):
         adopts = any(isinstance(change, Adopt) for change in changes)
         if adopts or carries_vectors(changes) or derives_vectors(changes):
             self._handle.pin()  # before any lock: it may call a provider
-        counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
+        counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch | LogRecall))
         tenants = sorted({tenant_of(change) for change in changes} - {""})  # all writers lock them in one order
         steps = {name: max(1, counts[name]) for name in tenants}
         first = None if adopts else next(iter(tenants), "")
@@ -326,7 +327,7 @@ class PostgresStore(SQLStore):
         """
         first = next(iter(steps), "")
         last_ids: dict[str, str | None] = {}
-        if not all(isinstance(change, Touch) for change in changes):
+        if not all(isinstance(change, Touch | LogRecall) for change in changes):
             if sequence:
                 values, last_ids[first], lacks = connection.exec_driver_sql(_WRITE_STATE, {"tenant": first}).one()
                 meta = Meta(values or {})
@@ -546,7 +547,7 @@ def _is_embedded(change: Change) -> bool:
     """Return whether a change leaves no version without a vector."""
     if isinstance(change, Add):
         return all(stored.vector is not None for stored in (change.stored, *change.history))
-    return isinstance(change, Touch | Answered) or (isinstance(change, Revise) and not change.unembeds)
+    return isinstance(change, Touch | LogRecall | Answered) or (isinstance(change, Revise) and not change.unembeds)
 
 
 def _reindexed(changes: Iterable[Change]) -> dict[str, set[str]]:
