@@ -47,6 +47,7 @@ from salience.ports import (
     Erase,
     Facets,
     Lease,
+    LogRecall,
     Model,
     Near,
     Need,
@@ -59,7 +60,18 @@ from salience.ports import (
     Stored,
     Touch,
 )
-from salience.records import TIERS, Filter, Finding, Memory, OutOfScope, Receipt, Scope
+from salience.records import (
+    ANY,
+    NARROWING,
+    TIERS,
+    Filter,
+    Finding,
+    LoggedRecall,
+    Memory,
+    OutOfScope,
+    Receipt,
+    Scope,
+)
 from salience.records.checks import Frozen
 from salience.store.pins import Handle, Pin
 from salience.store.values import (
@@ -111,6 +123,7 @@ class State:
         keys: (tenant, home, idempotency key) -> id.
         clocks: (tenant, session key) -> turns so far.
         requests: (tenant, home, idempotency key) -> what was answered.
+        recalls: (tenant, id) -> entry of the recall log.
         leases: name -> holder, and until when.
         laid_by: (tenant, id, version) -> content hash, vector and tokens, of the model of the pin `laid_by`.
         pins: `pinned` and `laid_by` -> the models of the vectors in the rows, and of those laid by.
@@ -122,6 +135,7 @@ class State:
     keys: dict[tuple[str, str, str], str] = field(default_factory=dict)
     clocks: dict[Place, int] = field(default_factory=dict)
     requests: dict[tuple[str, str, str], Answered] = field(default_factory=dict)
+    recalls: dict[Place, LoggedRecall] = field(default_factory=dict)
     leases: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     laid_by: dict[tuple[str, str, int], tuple[str, Vectors32, Tokens | None]] = field(default_factory=dict)
     pins: dict[str, Pin] = field(default_factory=dict)
@@ -357,8 +371,32 @@ def _make_room(making: Making) -> None:
         state.pins["laid_by"] = making.handle.pin()
 
 
+def _log(making: Making, change: LogRecall) -> None:
+    entry, tenant = change.entry, change.scope.tenant
+    if all((tenant, cited) in making.state.rows for cited in entry.cited):
+        making.state.recalls.setdefault((tenant, entry.id), entry)
+
+
+def _erased_recalls(state: State, change: Erase) -> list[Place]:
+    """Return the entries of the recall log that a change deletes."""
+    return [
+        place
+        for place, entry in state.recalls.items()
+        if place[0] == change.tenant
+        and (
+            entry.cited & {*change.ids}
+            or (
+                change.recalls is not None
+                and all(getattr(entry.scope, name) == value for name, value in change.recalls.items())
+            )
+        )
+    ]
+
+
 def _erase(making: Making, change: Erase) -> None:
     state, tenant = making.state, change.tenant
+    for place in _erased_recalls(state, change):
+        del state.recalls[place]
     sessions = set()
     places = {(tenant, erased): None for erased in change.ids}
     for place in places:
@@ -405,6 +443,9 @@ def _prune(making: Making, change: Prune) -> None:
         bound = change.touches_before
         if bound is not None:
             state.touches[place] = tuple(before for before in state.touches[place] if before.at >= bound)
+    for place, entry in list(state.recalls.items()):
+        if change.now is not None and place[0] == change.tenant and entry.expires_at <= change.now:
+            del state.recalls[place]
     bound = change.requests_before
     for asked, known in list(state.requests.items()):
         if bound is not None and asked[0] == change.tenant and known.at < bound:
@@ -444,6 +485,7 @@ MAKE: Final[Mapping[type, Callable[[Making, Any], Receipt | None]]] = {
     Add: _add,
     Revise: _revise,
     Touch: _touch,
+    LogRecall: _log,
     Derive: _derive,
     Erase: _erase,
     Answered: _answer,
@@ -843,6 +885,36 @@ class ReferenceStore:
         """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
         with self._opened() as state:
             return state.requests.get((home.tenant, home.home_key, key))
+
+    def recalls(
+        self,
+        scope: Scope,
+        now: datetime,
+        limit: int = 100,
+        *,
+        before: str | None = None,
+        text: str | None = None,
+        id: str | None = None,
+    ) -> list[LoggedRecall]:
+        """Return up to `limit` entries of the recall log that belong to `scope`, newest first."""
+        with self._opened() as state:
+            found = [
+                entry
+                for (tenant, name), entry in sorted(state.recalls.items(), reverse=True)
+                if tenant == scope.tenant
+                and all(getattr(scope, one) in (ANY, getattr(entry.scope, one)) for one in ("environment", *NARROWING))
+                and scope.session_id in (None, entry.scope.session_id)
+                and entry.expires_at > now
+                and (before is None or name < before)
+                and (text is None or text.lower() in entry.question.lower())
+                and id in (None, name)
+            ]
+        return found[:limit]
+
+    def cited(self, erase: Erase) -> int:
+        """Return how many entries of the recall log a change would delete."""
+        with self._opened() as state:
+            return len(_erased_recalls(state, erase))
 
     def scan(
         self,

@@ -7,6 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -56,26 +57,15 @@ def standard_otlp_endpoint() -> str | None:
     return os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
 
 
-def length_of_time(value: object) -> timedelta | None:
-    """Return a length of time from seconds, a timedelta or text such as `24h`, `30d` or `2w`; None for `forever`."""
-    if value is None or (isinstance(value, str) and value.strip().lower() == FOREVER):
+def length_of_time(value: object, *, none: str = FOREVER) -> timedelta | None:
+    """Return a length of time from seconds, a timedelta or text such as `24h`, `30d` or `2w`; None for `none`."""
+    if value is None or (isinstance(value, str) and value.strip().lower() == none):
         return None
     try:
         return checks.duration("length of time", value)
     except InputError:
-        remedy = "Give a length of time such as '24h', '30d', '2w' or seconds, up to 100 years, or 'forever'"
+        remedy = f"Give a length of time such as '24h', '30d', '2w' or seconds, up to 100 years, or '{none}'"
         raise PydanticCustomError("length_of_time", remedy) from None
-
-
-def retention(value: object) -> timedelta | None:
-    """Return a length of time as `length_of_time` does, without `forever`; None for `off`."""
-    if value is None or (isinstance(value, str) and value.strip().lower() == OFF):
-        return None
-    found = None if value == FOREVER else length_of_time(value)
-    if found is None:
-        remedy = "Give a length of time such as '24h', '30d', '2w' or seconds, up to 100 years, or 'off'"
-        raise PydanticCustomError("retention", remedy)
-    return found
 
 
 def _split(value: object) -> object:
@@ -85,7 +75,8 @@ def _split(value: object) -> object:
 
 Duration = Annotated[timedelta | None, BeforeValidator(length_of_time)]
 """A length of time; None: forever."""
-Retention = Annotated[timedelta | None, BeforeValidator(retention)]
+_OR_OFF: Final = BeforeValidator(partial(length_of_time, none=OFF))
+Retention = Annotated[timedelta | None, _OR_OFF]
 """A length of time; None: off."""
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """A list; comma-separated in the environment."""
@@ -349,7 +340,7 @@ def _plain(name: str, value: Any) -> Plain:
             return masked(value)
         case tuple():
             return tuple(map(masked, value))
-        case None if BeforeValidator(retention) in Settings.model_fields[name].metadata:
+        case None if _OR_OFF in Settings.model_fields[name].metadata:
             return OFF
         case None if Settings.model_fields[name].annotation == (timedelta | None):
             return FOREVER

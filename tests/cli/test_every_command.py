@@ -31,6 +31,7 @@ CASES = {
     "erase": ["erase", "ALICE", "GONE", "--yes", "--user", "alice"],
     "list": ["list", "--user", "alice"],
     "stats": ["stats", "--user", "alice"],
+    "recalls": ["recalls", "--user", "alice"],
     "ingest": ["ingest", "CHAT"],
     "end-session": ["end-session", "monday", "--user", "alice"],
     "consolidate": ["consolidate", "--user", "alice"],

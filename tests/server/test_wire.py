@@ -21,7 +21,7 @@ from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError, Words
 from salience.keywords import NAMES
 from salience.rank.profile import LIMIT
-from salience.records import ANY, Scope, ScoreDetail
+from salience.records import ANY, Erased, Scope, ScoreDetail
 from salience.wire import errors as problems
 from salience.wire.responses import Schemas
 from salience.wire.verbs import VERBS
@@ -51,6 +51,8 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
     if kind is Scope:
         wild = COORDINATE | st.just(ANY)
         return st.builds(Scope, environment=NAMED, project=wild, user_id=wild, session_id=COORDINATE)
+    if kind is Erased:
+        return st.builds(Erased, PLAIN[int], PLAIN[int])
     if origin is Literal:
         return st.sampled_from(inner)
     if origin in (Union, types.UnionType):
@@ -87,6 +89,7 @@ def test_results_survive_a_round_trip_and_match_their_schema(kind: str, data: st
     found = json.loads(to_json(verb.to_json(result)))
     assert found == json.loads(json.dumps(verb.to_json(result)))
     assert verb.from_json(found) == result
+    assert getattr(verb.from_json(found), "recalls", None) == getattr(result, "recalls", None)
     schemas = Schemas()
     schema = verb.schema(schemas)
     Draft202012Validator({**schema, "$defs": schemas.named}).validate(found)

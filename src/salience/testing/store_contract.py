@@ -18,13 +18,14 @@ import pytest
 
 from salience.ports import Store
 from salience.testing.history_contract import HistoryContract
+from salience.testing.log_contract import LogContract
 from salience.testing.model_contract import ModelContract
 from salience.testing.read_contract import ReadContract
 from salience.testing.token_contract import TokenContract
 from salience.testing.write_contract import WriteContract
 
 
-class StoreContract(ReadContract, WriteContract, HistoryContract, ModelContract, TokenContract):
+class StoreContract(ReadContract, WriteContract, HistoryContract, ModelContract, TokenContract, LogContract):
     """The contract of the protocol `Store`; each test states one rule."""
 
     @pytest.fixture

@@ -319,6 +319,7 @@ class WriteContract:
             lambda: store.scan(EVERYTHING),
             lambda: store.history(EVERYTHING, id_of(1)),
             lambda: store.speakers(EVERYTHING, ("ann",)),
+            lambda: store.recalls(EVERYTHING, NOW),
             lambda: store.unembedded(),
             lambda: store.pinned(),
             lambda: store.check(),

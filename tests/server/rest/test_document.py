@@ -82,7 +82,7 @@ def test_its_links_lead_to_operations_and_name_arguments_of_theirs() -> None:
     operations = {one["operationId"]: one for path in document()["paths"].values() for one in path.values()}
     answers = [answer for one in operations.values() for answer in one["responses"].values()]
     links = [link for answer in answers for link in answer.get("links", {}).values()]
-    assert {"get", "update", "forget", "restore", "history", "list", "explain", "end_session"} == {
+    assert {"get", "update", "forget", "restore", "history", "list", "explain", "end_session", "recalls"} == {
         link["operationId"] for link in links
     }
     for link in links:

@@ -49,6 +49,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "consolidate": {},
     "end_session": {"session_id": "s1"},
     "stats": {},
+    "recalls": {"query": "Alice", "limit": 5},
     "help": {"topic": "scope"},
     "erase": {"dry_run": True},
     "upkeep": {"dry_run": True},
