@@ -329,7 +329,7 @@ def test_a_file_of_0004_keeps_what_it_holds_and_gets_keys_and_requests(opened, s
     migrate(second, command.upgrade, "0004")
     were = tables(second)
     store = opened(second)
-    assert tables(second) - were == {"api_keys", "requests"}
+    assert tables(second) - were == {"api_keys", "requests", "recalls"}
     answered = Answered(Scope(), "k", "update", id_of(1), 2, NOW)
     store.apply([answered])
     with closing(SQLiteKeyring.open(str(second), busy_timeout=5)) as keyring:
