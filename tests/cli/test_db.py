@@ -133,7 +133,7 @@ def test_the_status_of_a_file_is_shown(run, run_json, file):
 def test_an_older_file_is_reported_and_migrated(run, file):
     with closing(connect(file)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
-        for later in ("api_keys", "requests"):
+        for later in ("api_keys", "requests", "recalls"):
             connection.execute(f"DROP TABLE {later}")
         for table, *columns in (
             ("memories", "tokens", "event_start", "event_end"),
