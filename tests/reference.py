@@ -543,7 +543,9 @@ def context_cosine(memories: Sequence[Stored], around: Neighbours, need: Need) -
 
 
 def corrected(visible: Sequence[Stored], need: Need) -> dict[str, str]:
-    """Return term of the need that no visible memory holds -> the similar term that one holds."""
+    """Return term of the need that no visible memory holds -> the similar term that one holds, or as the need says."""
+    if not need.correctable:
+        return dict(need.corrections)
     held = Counter(term for stored in visible for term in set(stored.terms))
     unknown = [term for term in need.terms if term in need.correctable and term not in held]
     similar = {term: similar_term(term, held.__getitem__) for term in unknown}

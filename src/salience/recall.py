@@ -3,7 +3,7 @@
 ```
 need    Query + Profile  -> Need           the request to the store and the input of ranking
 embed   texts            -> float32[n, d]  the query, and the query in the first person of a named speaker
-gather  Need             -> Batch          candidates as columns                            1 call of the store
+gather  Need             -> Batch          candidates as columns; 2 for a misspelt query    1 call of the store
 rank    Batch            -> Ranked         the profile's stages; `shortlist` reads tokens   1 call of the store
 fetch   ids              -> Memories                                                        1 call of the store
 shape   Memories         -> Hits           each with its score taken apart
@@ -14,6 +14,7 @@ touch   Hits             -> access log     the profile's [on_recall], and the re
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -24,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch, Embedding
+from salience.batch import Batch, Embedding, Vectors32
 from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import speakers as speaker_names
@@ -96,9 +97,9 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     vectors = _embed_all(services, queries[0], [texts for _, texts, _ in requests])
     embedded = time.perf_counter()
     size, answers = AnswerLimit(services, TOO_LARGE, HIT_SIZE), list[Recall]()
-    for query, (need, _, marks), found in zip(queries, requests, vectors, strict=True):
+    for query, (need, texts, marks), found in zip(queries, requests, vectors, strict=True):
         marks += [("embed", embedded), ("wait", time.perf_counter())] if len(queries) > 1 else [("embed", embedded)]
-        answers.append(_answer(services, profile, query, with_vectors(need, found), marks, size))
+        answers.append(_answer(services, profile, query, texts, with_vectors(need, found), marks, size))
     first = queries[0]
     is_past = first.as_of is not None
     if not (first.dry_run or is_past):
@@ -113,9 +114,17 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     return [answer if answer.hits else replace(answer, out_of_scope=elsewhere) for answer in answers]
 
 
-def _answer(services: Services, profile: Profile, query: Query, need: Need, marks: Marks, size: AnswerLimit) -> Recall:
-    """Return the answer to a need that has the vectors of its query."""
-    ranked = search(services, profile, need, query.text, marks)
+def _answer(
+    services: Services,
+    profile: Profile,
+    query: Query,
+    texts: tuple[str, ...],
+    need: Need,
+    marks: Marks,
+    size: AnswerLimit,
+) -> Recall:
+    """Return the answer to a need that has the vectors of its texts."""
+    ranked = search(services, profile, query, texts, need, marks)
     need, hits = ranked.need, make_hits(services, ranked, size)
     marks.append(("fetch", time.perf_counter()))
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
@@ -126,10 +135,7 @@ def _answer(services: Services, profile: Profile, query: Query, need: Need, mark
         marks.append(("rerank", time.perf_counter()))
     is_confident = any(not hit.weak for hit in hits)
     found = Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, _timings(marks), reranker, is_confident)
-    if not ranked.batch.corrected:
-        return found
-    respelled = services.tokeniser.respelled
-    return replace(found, corrected=dict([respelled(query.text, *terms) for terms in ranked.batch.corrected.items()]))
+    return replace(found, corrected=_corrected(services, query, ranked.batch))
 
 
 def _timings(marks: Marks) -> dict[str, float]:
@@ -296,28 +302,43 @@ def token_reader(services: Services, need: Need) -> TokenReader | None:
     return None if read is None or not need.query_tokens else partial(read, need.scope, as_of=need.as_of)
 
 
-def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, prunes: bool = True) -> State:
+def search(
+    services: Services,
+    profile: Profile,
+    query: Query,
+    texts: tuple[str, ...],
+    need: Need,
+    marks: Marks,
+    prunes: bool = True,
+) -> State:
     """Return the ranking of the candidates; its `need` is the last request.
 
     A store may return only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
-    the answer is proven exact or the reach is at its maximum.
+    the answer is proven exact or the reach is at its maximum. It starts again once if the store corrects a misspelt
+    word, with the vectors of the corrected query.
 
     Args:
         services: the ports.
         profile: how to rank.
+        query: the query.
+        texts: the texts of the query, as `make_need` returns them.
         need: the need of the query.
-        text: the text of the query.
-        marks: extended by the ends of the steps.
+        marks: the start of the recall, extended by the ends of the steps.
         prunes: whether the store may leave out memories that score too little.
     """
     need = replace(need, pruning=pruning(profile, need) if prunes else None)
     while True:
         try:
-            batch = gather(services, need, text)
+            batch = gather(services, need, query.text)
         except (MovedError, EmbedderError):  # the store moved to another model, or its check of the model failed
             need = with_vectors(need, None)
-            batch = gather(services, need, text)
+            batch = gather(services, need, query.text)
         marks.append(("gather", time.perf_counter()))
+        if batch.corrected and need.correctable and need.vector is not None:
+            need = _respelt(services, query, texts, need, batch, marks[0][1])
+            need = replace(need, pruning=pruning(profile, need) if prunes else None)
+            marks.append(("embed", time.perf_counter()))
+            continue
         ranked = rank(profile, batch, need, token_reader(services, need))
         marks.append(("rank", time.perf_counter()))
         if is_exact(ranked):
@@ -329,6 +350,49 @@ def search(services: Services, profile: Profile, need: Need, text: str, marks: M
         if reach > MAX_REACH or not (may_become_exact(ranked) or lacks_candidates(ranked)):
             return ranked
         need = replace(need, reach=reach)
+
+
+def _respelt(
+    services: Services, query: Query, texts: tuple[str, ...], need: Need, batch: Batch, started: float
+) -> Need:
+    """Return the need with the corrections of `batch`, and with vectors of both the query and the corrected query.
+
+    Each vector becomes the mean of the two, since a correction may be wrong. The need keeps its vectors if the embedder
+    is remote, if it fails, or if the deadline, which counts from `started`, has passed.
+    """
+    need = replace(need, correctable=frozenset(), corrections=batch.corrected)
+    respelt = texts
+    for word, spelling in _corrected(services, query, batch).items():
+        pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+        respelt = tuple([pattern.sub(spelling, text) for text in respelt])
+    seconds = None if query.deadline_ms is None else query.deadline_ms / 1e3 - (time.perf_counter() - started)
+    if respelt == texts or getattr(services.embedder, "remote", False) or (seconds is not None and seconds <= 0):
+        return need
+    found = _embed_within(services, seconds, respelt)
+    if found is None:
+        return need
+    other = with_vectors(need, found)
+    return replace(
+        need,
+        vector=_mean(need.vector, other.vector),
+        first_person_vector=_mean(need.first_person_vector, other.first_person_vector),
+        query_tokens=need.query_tokens + other.query_tokens,
+    )
+
+
+def _mean(one: Vectors32 | None, other: Vectors32 | None) -> Vectors32 | None:
+    """Return the mean of two unit vectors, scaled to length 1; the first one if the mean has no direction."""
+    if one is None or other is None:
+        return one
+    total = one + other
+    length = np.linalg.norm(total)
+    return one if length < 1e-6 else np.asarray(total / length, np.float32)
+
+
+def _corrected(services: Services, query: Query, batch: Batch) -> Mapping[str, str]:
+    """Return word of the query -> the spelling that was searched instead."""
+    respelled = services.tokeniser.respelled
+    return dict([respelled(query.text, *terms) for terms in batch.corrected.items()])
 
 
 def gather(services: Services, need: Need, text: str) -> Batch:

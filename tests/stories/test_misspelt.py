@@ -2,6 +2,9 @@
 
 import pytest
 
+import salience
+from salience.testing.doubles import PlantedEmbedder
+
 pytestmark = pytest.mark.every_store
 
 
@@ -40,3 +43,40 @@ def test_a_word_of_the_present_is_unknown_in_the_past(memory, clock):
     memory.remember("The invoice is paid", user_id="alice")
     assert memory.recall("query: invoce", user_id="alice").corrected == {"invoce": "invoice"}
     assert memory.recall("query: invoce", user_id="alice", as_of=past).corrected == {}
+
+
+ADDRESS = "My new address is Mill Lane 4"
+CORRECTED = {"cosines": {ADDRESS: 0.1, "query: alices address": 0.1}, "axes": {ADDRESS: 1, "query: alices address": 1}}
+
+
+def test_the_vector_is_the_mean_of_both_spellings(planted):
+    memory = planted(**CORRECTED)  # the vector of the corrected query is that of the memory
+    memory.remember(ADDRESS, user_id="alice")
+    (misspelt,) = memory.recall("query: alices adress", user_id="alice")
+    (other,) = memory.recall("query: alices home", user_id="alice", min_score=0)
+    assert other.score_detail.similarity == pytest.approx(0.1)
+    assert misspelt.score_detail.similarity == pytest.approx((1.1 / 2) ** 0.5)
+
+
+@pytest.mark.parametrize("deadline_ms", [None, 60_000])
+def test_token_vectors_of_both_spellings_count(tmp_path, deadline_ms):
+    with salience.connect(tmp_path / "agent.db") as memory:
+        memory.remember_many([{"content": "The dentist is Dr. Okafor"}, {"content": "The tailor is Dr. No"}])
+        right = memory.recall("dentist apointment", dry_run=True)
+        misspelt = memory.recall("dentst apointment", dry_run=True, deadline_ms=deadline_ms)
+        assert misspelt.corrected == {"dentst": "dentist"}
+        assert misspelt[0].memory.content == "The dentist is Dr. Okafor"
+        assert misspelt[0].score_detail.late_interaction == pytest.approx(right[0].score_detail.late_interaction)
+        found = memory.explain("dentst apointment", misspelt[0].memory.id)
+        assert found.score_detail == misspelt[0].score_detail
+
+
+def test_a_remote_embedder_gets_no_second_request():
+    embedder = PlantedEmbedder(**CORRECTED)
+    embedder.remote = True
+    with salience.connect(":memory:", embedder=embedder) as memory:
+        memory.remember(ADDRESS)
+        found = memory.recall("query: alices adress")
+        assert found.corrected == {"adress": "address"}
+        assert found[0].score_detail.similarity == pytest.approx(0.1)
+        assert "query: alices address" not in embedder.texts

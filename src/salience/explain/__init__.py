@@ -75,7 +75,8 @@ def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
     """Return the ranking of the recall of `query`, over every candidate."""
     need, query_texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
     need = recalls.with_vectors(need, recalls.embed_query(services, query, query_texts))
-    ranked = recalls.search(services, profile, need, query.text, [], prunes=False)
+    marks: recalls.Marks = [("start", time.perf_counter())]
+    ranked = recalls.search(services, profile, query, query_texts, need, marks, prunes=False)
     read = recalls.token_reader(services, ranked.need)
     return Trace.of(profile, replace(ranked.batch, late=None), ranked.need, read and _cached(read))
 
