@@ -57,6 +57,7 @@ from salience.ports import (
     RevisionFilter,
     Selection,
     SessionSpan,
+    SessionSummary,
     Stored,
     Touch,
 )
@@ -1039,6 +1040,23 @@ class ReferenceStore:
             {name: len(found) for name, found in counts.items()},
         )
 
+    def browse_sessions(self, selection: Selection, limit: int, after: After | None = None) -> list[SessionSummary]:
+        """Return up to `limit` sessions of selected memories: the latest `end` first, then the greatest `key`."""
+        times: dict[tuple[Any, ...], list[datetime]] = {}
+        for one in self._selected(selection):
+            if one.scope.session_id is not None and _chosen(selection, one):
+                home = one.scope.environment, one.scope.user_id, one.scope.session_id
+                times.setdefault(home, []).append(one.created_at)
+        found = [SessionSummary(*home, len(of), min(of), max(of)) for home, of in times.items()]
+        found.sort(key=lambda one: (microseconds(one.end), one.key), reverse=True)
+        return [one for one in found if after is None or (microseconds(one.end), one.key) < tuple(after)][:limit]
+
+    def count_entities(self, selection: Selection) -> dict[str, int]:
+        """Return the number of selected memories per entity that they name: the most frequent first, then by name."""
+        chosen = [one for one in self._selected(selection) if _chosen(selection, one)]
+        counts = Counter(name for one in chosen for name in dict.fromkeys(one.entities))
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
     def _selected(self, selection: Selection) -> list[Memory]:
         with self._opened() as state:
             every = [stored.memory for stored in state.of(selection.scope.tenant)]
@@ -1050,6 +1068,11 @@ class ReferenceStore:
             and set(selection.tags) <= set(one.tags)
             and (not selection.fact_keys or one.fact_key in selection.fact_keys)
             and (not selection.supersedes or one.supersedes in selection.supersedes)
+            and (not selection.entities or not set(selection.entities).isdisjoint(one.entities))
+            and (
+                not selection.linked_to
+                or not set(selection.linked_to).isdisjoint((one.supersedes, one.follows, *one.sources))
+            )
         ]
 
     def unembedded(

@@ -1,6 +1,6 @@
 """Ports: the protocols of stores and models, and the values passed to them (needs and changes)."""
 
-from salience.ports.browsing import FACETS, SESSION, SORTABLE, TAG, After, Facets, Selection
+from salience.ports.browsing import FACETS, SESSION, SORTABLE, TAG, After, Facets, Selection, SessionSummary
 from salience.ports.changes import (
     Add,
     Adopt,
@@ -104,6 +104,7 @@ __all__ = [
     "Selection",
     "Services",
     "SessionSpan",
+    "SessionSummary",
     "Statement",
     "Store",
     "Stored",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from salience.records import Scope
@@ -29,6 +30,9 @@ class Selection:
         supersedes: ids, one of which the memory must supersede; empty: any.
         values: name from `FACETS` -> accepted values, "" for memories without one. `status` is `Memory.status`. A name
             that is missing accepts every value.
+        entities: entities of which the memory must name one, as they are written; empty for any memory.
+        linked_to: ids of memories; the memory must supersede or follow one of them, or be a reflection of one. Empty
+            for any memory.
     """
 
     scope: Scope
@@ -37,6 +41,24 @@ class Selection:
     fact_keys: tuple[str, ...] = ()
     supersedes: tuple[str, ...] = ()
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    entities: tuple[str, ...] = ()
+    linked_to: tuple[str, ...] = ()
+
+
+class SessionSummary(NamedTuple):
+    """A session of one user of one environment: the number of its memories, and their first and last `created_at`."""
+
+    environment: str
+    user_id: str | None
+    id: str
+    size: int
+    start: datetime
+    end: datetime
+
+    @property
+    def key(self) -> str:
+        """The identity of the session, as in `Scope.session_key`."""
+        return "\x1f".join((self.environment, self.user_id or "", self.id))
 
 
 class After(NamedTuple):

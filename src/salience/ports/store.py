@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from salience.batch import Batch, Tokens
 from salience.errors import DamagedError
-from salience.ports.browsing import After, Facets, Selection
+from salience.ports.browsing import After, Facets, Selection, SessionSummary
 from salience.ports.changes import Answered, Change, Erase, LogRecall, Stored, Touch
 from salience.ports.models import (
     Calibration,
@@ -223,6 +223,17 @@ class Store(Protocol):
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet."""
+        ...
+
+    def browse_sessions(self, selection: Selection, limit: int, after: After | None = None) -> list[SessionSummary]:
+        """Return up to `limit` sessions of selected memories: the latest `end` first, then the greatest `key`.
+
+        `after` continues behind a session: its `end` in microseconds, and its `key`.
+        """
+        ...
+
+    def count_entities(self, selection: Selection) -> dict[str, int]:
+        """Return the number of selected memories per entity that they name: the most frequent first, then by name."""
         ...
 
     def unembedded(

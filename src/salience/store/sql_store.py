@@ -53,6 +53,7 @@ from salience.ports import (
     Revision,
     RevisionFilter,
     Selection,
+    SessionSummary,
     Stored,
     Touch,
 )
@@ -758,11 +759,23 @@ class SQLStore(ABC):
             return [list(reader.execute(query).all()) for query in queries]
 
         groups, sessions, lists = self._read(selection.scope.tenant, read)
-        tags = Counter[str]()
-        with readable():
-            for text, number in lists:
-                tags.update(dict.fromkeys(json.loads(text), number))
+        tags = _numbers(lists)
         return facets([(tuple(values), number) for *values, number in groups], dict(sessions), tags, selection, top)
+
+    def browse_sessions(self, selection: Selection, limit: int, after: After | None = None) -> list[SessionSummary]:
+        """Return up to `limit` sessions of selected memories: the latest `end` first, then the greatest `key`."""
+        query = statements.session_summaries(selection, limit, after)
+        rows = self._read(selection.scope.tenant, lambda reader: reader.execute(query).all())
+        return [
+            SessionSummary(environment, user, session, size, instant(start), instant(end))
+            for environment, user, session, size, start, end in rows
+        ]
+
+    def count_entities(self, selection: Selection) -> dict[str, int]:
+        """Return the number of selected memories per entity that they name: the most frequent first, then by name."""
+        query = statements.entities(selection)
+        lists = self._read(selection.scope.tenant, lambda reader: reader.execute(query).all())
+        return dict(sorted(_numbers(lists).items(), key=lambda item: (-item[1], item[0])))
 
     def tenants(self) -> dict[str, int]:
         """Return tenant -> number of its memories, forgotten ones included."""
@@ -778,6 +791,15 @@ class SQLStore(ABC):
     def moved(self) -> bool:
         """Whether the store was found to be pinned to another model since this handle was made."""
         return self._handle.moved
+
+
+def _numbers(lists: Iterable[Any]) -> Counter[str]:
+    """Return the number of memories per tag or entity, from (a JSON list of them, the number of memories with it)."""
+    counts = Counter[str]()
+    with readable():
+        for text, number in lists:
+            counts.update(dict.fromkeys(json.loads(text), number))
+    return counts
 
 
 def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:

@@ -254,6 +254,23 @@ def tags(selection: Selection) -> Select[Any]:
     return _counted([memories.c.tags], [*_containing(selection), *_chosen(selection)])
 
 
+def session_summaries(selection: Selection, limit: int, after: After | None) -> Select[Any]:
+    """Return the fields of `SessionSummary` of each session, with instants in microseconds."""
+    of = [memories.c.environment, memories.c.user_id, memories.c.session_id]
+    separator, last = literal("\x1f"), func.max(memories.c.created_at)
+    key = memories.c.environment + separator + func.coalesce(memories.c.user_id, "") + separator + memories.c.session_id
+    found = select(*of, func.count(), func.min(memories.c.created_at), last).group_by(*of)
+    found = found.where(memories.c.session_id.is_not(None), *_containing(selection), *_chosen(selection))
+    if after is not None:
+        found = found.having(or_(last < int(after.value), and_(last == int(after.value), key < after.id)))
+    return found.order_by(last.desc(), key.desc()).limit(limit)
+
+
+def entities(selection: Selection) -> Select[Any]:
+    """Return each list of entities of the selected memories, as JSON, and the number of memories."""
+    return _counted([memories.c.entities], [*_containing(selection), *_chosen(selection)])
+
+
 def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> Select[Any]:
     positions: list[ColumnElement[Any]] = [literal_column(str(position)) for position in range(1, len(columns) + 1)]
     return select(*columns, func.count()).where(*conditions).group_by(*positions)
@@ -271,7 +288,19 @@ def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
     words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
     links = {"fact_key": selection.fact_keys, "supersedes": selection.supersedes}
     named = [memories.c[name].in_(accepted) for name, accepted in links.items() if accepted]
-    return [*seen, *words, *named, *(_Holds(memories.c.tags, literal(tag)) for tag in selection.tags)]
+    tags = [_Holds(memories.c.tags, literal(tag)) for tag in selection.tags]
+    return [*seen, *words, *named, *tags, *_connected(selection)]
+
+
+def _connected(selection: Selection) -> Conditions:
+    """Return the conditions `entities` and `linked_to`."""
+    conditions: Conditions = []
+    if selection.entities:
+        conditions.append(or_(*(_Holds(memories.c.entities, literal(name)) for name in selection.entities)))
+    if ids := selection.linked_to:
+        sums_up = and_(memories.c.sources != "[]", or_(*(_Holds(memories.c.sources, literal(id_)) for id_ in ids)))
+        conditions.append(or_(memories.c.supersedes.in_(ids), memories.c.follows.in_(ids), sums_up))
+    return conditions
 
 
 def _chosen(selection: Selection) -> Conditions:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from salience.ports import (
     Revise,
     Selection,
     SessionSpan,
+    SessionSummary,
     Store,
     Stored,
 )
@@ -46,6 +47,7 @@ from salience.testing.memories import (
 )
 
 HOUR: Final = timedelta(hours=1)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NEUTRAL: Final = {
     "cosine", "importance", "weight", "expires_at", "access_count", "tier", "supersedes", "successor",
     "turns_since_activation", "context_cosine", "speaker", "speaker_named",
@@ -704,6 +706,54 @@ class ReadContract:
         assert numbers_of(fact_keys=("ann.city", "bob.city", "none")) == [1, 2, 3]
         assert numbers_of(supersedes=(memory(1).id, memory(4).id)) == [2]
         assert numbers_of(fact_keys=("bob.city",), supersedes=(memory(1).id,)) == []
+
+    def test_sessions_are_listed_the_latest_first_page_by_page(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, session_id="a", user_id="ann", created_at=NOW),
+            stored(2, session_id="a", user_id="ann", created_at=NOW + 3 * HOUR, content="tea"),
+            stored(3, session_id="a", user_id="bob", created_at=NOW + 3 * HOUR),
+            stored(4, session_id="b", created_at=NOW + HOUR, content="tea"),
+            stored(5, user_id="ann"),
+            stored(6, session_id="c", tenant="other"),
+        )
+        everything = Selection(scope=Scope(user_id=ANY))
+        first = SessionSummary("default", "bob", "a", 1, NOW + 3 * HOUR, NOW + 3 * HOUR)
+        second = SessionSummary("default", "ann", "a", 2, NOW, NOW + 3 * HOUR)
+        third = SessionSummary("default", None, "b", 1, NOW + HOUR, NOW + HOUR)
+        assert store.browse_sessions(everything, 9) == [first, second, third]
+        pages, after = list[SessionSummary](), None
+        while page := store.browse_sessions(everything, 1, after):
+            pages += page
+            after = After((page[0].end - EPOCH) // timedelta(microseconds=1), page[0].key)
+        assert pages == [first, second, third]
+        assert store.browse_sessions(Selection(scope=Scope(user_id="ann")), 9) == [second, third]
+        tea = replace(everything, words=("tea",), values={"status": ("live",)})
+        assert [(one.id, one.size) for one in store.browse_sessions(tea, 9)] == [("a", 1), ("b", 1)]
+
+    def test_memories_are_found_by_their_entities_and_links(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, entities=("Ann", "Tea"), user_id="ann"),
+            stored(2, entities=("Ann",), supersedes=id_of(1), user_id="ann"),
+            stored(3, entities=("Oslo",), follows=id_of(1)),
+            stored(4, kind="reflection", sources=(id_of(1), id_of(2))),
+            stored(5, entities=("Ann",), tenant="other"),
+        )
+        everything = Selection(scope=Scope(user_id=ANY))
+
+        def found(**conditions: Any) -> list[int]:
+            return [int(one.id, 16) for one in store.browse(replace(everything, **conditions), "id", 9, ascending=True)]
+
+        assert found(entities=("Tea",)) == [1]
+        assert found(entities=("Tea", "Oslo")) == [1, 3]
+        assert found(entities=("tea",)) == []
+        assert found(linked_to=(id_of(1),)) == [2, 3, 4]
+        assert found(linked_to=(id_of(2), id_of(9))) == [4]
+        assert found(linked_to=(id_of(1),), entities=("Ann",)) == [2]
+        assert list(store.count_entities(everything).items()) == [("Ann", 2), ("Oslo", 1), ("Tea", 1)]
+        assert store.count_entities(replace(everything, scope=Scope())) == {"Oslo": 1}
+        assert store.count_entities(replace(everything, entities=("Tea",))) == {"Ann": 1, "Tea": 1}
 
     def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
         """A memory without a speaker is about the speakers among its entities."""
