@@ -30,7 +30,7 @@ from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
 from salience.recall import search as recall_search
-from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Scope, TimeCue
+from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Query, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
@@ -247,7 +247,8 @@ def lowered(random: np.random.Generator):
 
 def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
-    ranked = recall_search(services, profile, asked, text, [], prunes)
+    query = Query(text=text or "?", scope=asked.scope)
+    ranked = recall_search(services, profile, query, (text,), asked, [("start", 0.0)], prunes)
     batch = ranked.batch
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
