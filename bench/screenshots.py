@@ -19,7 +19,7 @@ PAGES: Final = {
     "playground": "/ui/playground",
     "why": "/ui/why",
     "compare": "/ui/compare",
-    "memory": "/ui/memory",
+    "memory": "/ui/memory/{id}",
     "time": "/ui/time",
     "tiers": "/ui/tiers",
     "inbox": "/ui/inbox",

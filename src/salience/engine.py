@@ -584,15 +584,25 @@ class Engine:
         """
         return versions.history(self._flushed, self._scope(where).widened(), id)
 
-    def review(self, *, limit: int = 20, cursor: str | None = None, **where: Unpack[ScopeKeywords]) -> ReviewPage:
+    def review(
+        self,
+        *,
+        id: str | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> ReviewPage:
         """Return a page of problems that a person should look at, those of the newest memory first.
 
         Problems are pairs of live memories that contradict each other, say the same or update one another, as a write
         reports them by rules; stale reflections; and memories without a vector. A page examines at most 200 memories
-        and has all problems of each, so it may have more items than `limit`, or none and a cursor.
+        and has all problems of each, so it may have more items than `limit`, or none and a cursor. With `id`, the one
+        page has all problems of that memory, whether it is the newer one of a pair or the older one.
         """
         scope, accepts = self._scope_and_filter(where)
         limit = checks.whole("limit", limit, 1, 1000)
+        if id is not None:
+            return reviews.review_of(self._flushed, self.profile, scope, id)
         return reviews.review(self._flushed, self.profile, scope, accepts, limit, cursor)
 
     def changes(

@@ -27,7 +27,7 @@ from salience.records import (
     Version,
     checks,
 )
-from salience.remember.conflicts import DISMISSED, REACH, contradictions, fetched, near_ids
+from salience.remember.conflicts import DISMISSED, LABELLED, REACH, contradictions, fetched, near_ids
 from salience.remember.facts import FACT_STAGES
 from salience.steps import AnswerLimit, read_page, retry_stale
 
@@ -73,6 +73,32 @@ def review(
                 break
     damaged = {error.id for error in passed if error.id is not None and (not has_more or error.id > last)}
     return ReviewPage(tuple(items), last if has_more else None, examined, tuple(sorted(damaged)))
+
+
+def review_of(services: Services, profile: Profile, scope: Scope, id: str) -> ReviewPage:
+    """Return the problems of one visible memory, as `review` lists them under it or under a newer memory.
+
+    Of the newer memories, the ten most similar are examined.
+
+    Raises:
+        NotFoundError: no such memory is visible.
+    """
+    versions, now = services.store.history(scope, checks.name("id", id)), services.clock()
+    if not versions:
+        raise NotFoundError(id)
+    stored = versions[-1]
+    (items,) = _items(services, profile, scope, [stored], now)
+    newer: list[Stored] = []
+    if stored.vector is not None and stored.memory.forgotten_at is None and profile.contradiction_above is not None:
+        ((near,), _) = near_ids(services, profile, scope, [stored], now)
+        ids = [near_id for _, near_id in sorted(near, reverse=True) if near_id > stored.memory.id]
+        newer = [found[-1] for near_id in ids[:LABELLED] if (found := services.store.history(scope, near_id))]
+    for found_items in _items(services, profile, scope, newer, now):
+        items += [item for item in found_items if item.other is not None and item.other.id == stored.memory.id]
+    size = AnswerLimit(services, "Read the memories one by one.")
+    for item in items:
+        size.add([item.memory, *([item.other] if item.other else [])])
+    return ReviewPage(tuple(items), None, 1 + len(newer))
 
 
 def _items(

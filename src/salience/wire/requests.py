@@ -326,6 +326,7 @@ class Dismiss(FullScope):
 class Review(FullScope):
     """List problems that a person should look at."""
 
+    id: Id | None = Field(None, description="only problems of this memory")
     limit: Annotated[int, *_whole(1, 1000)] = 20
     cursor: Cursor | None = Field(None, description="cursor of the previous page")
 

@@ -1,25 +1,327 @@
-"""Memory: one memory with its content, fields and versions."""
+"""Memory: one memory with its versions, links and conflicts, and the forms that change it."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
 from fastapi import APIRouter
+from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from salience.server.ui.page import Visit
+from salience import keywords
+from salience.engine import Engine
+from salience.errors import InputError, SalienceError, Words
+from salience.ports import Selection
+from salience.records import Memory, Version, checks
+from salience.records.ids import short_id
+from salience.server.ui import texts, words
+from salience.server.ui.page import Form, Page, Visit
+from salience.server.ui.views.explorer import BROWSE
+from salience.wire.errors import problem_of
 
 router = APIRouter()
+VERSIONS: Final = 20
+"""Versions on a page."""
+CONTENT: Final = 60_000
+"""Characters of the content on a page; the rest is one click away."""
+RECENT: Final = 20
+"""Memories on the page without one."""
+CHAIN: Final = 30
+"""Memories of a chain on a page."""
+DEFAULT_REASON: Final = "changed in the dashboard"
+LABELS: Final = {
+    "kind": "Kind", "importance": "Importance", "weight": "Weight", "tier": "Tier", "tags": "Tags",
+    "entities": "Entities", "fact_key": "Fact", "supersedes": "Supersedes", "follows": "Follows",
+    "expires_at": "Expires", "forgotten_at": "Hidden since", "metadata": "Metadata", "speaker": "Speaker",
+    "reflection": "Reflection", "sources": "Sources",
+}  # fmt: skip
+"""Field whose change is shown -> its label; the others follow from these or are shown apart."""
 
 
 @router.get("/memory")
 def find(page: Visit) -> Response:
-    """Return the form that asks for an id, or the page of the memory that the URL names."""
+    """Return the form that asks for an id with recent memories, or the page of the memory that the URL names."""
     if memory_id := page.query.get("id", "").strip():
         return RedirectResponse(page.url(f"memory/{memory_id}"), 303)
-    return page.render("views/memory_find.html")
+
+    def latest(engine: Engine, **where: Any) -> list[Memory]:
+        selection = Selection(scope=keywords.scope(engine.services.tenant, where)[0])
+        return engine.services.store.browse(selection, "updated_at", RECENT)
+
+    return page.render("views/memory_find.html", recent=page.apply(BROWSE, latest))
 
 
 @router.get("/memory/{memory_id}")
 def show(page: Visit, memory_id: str) -> Response:
     """Return the page of a memory."""
-    versions = page.call("history", id=memory_id)
-    return page.render("views/memory.html", memory=versions[-1].memory, versions=versions)
+    versions: tuple[Version, ...] = page.call("history", id=memory_id)
+    memory = versions[-1].memory
+    last = checks.whole("before", _number(page.query.get("before")) or memory.version + 1, 2, memory.version + 1)
+    older = [(None, versions[0]), *pairwise(versions)]
+    shown = [_Step(one, before, memory) for before, one in older if one.memory.version < last][-VERSIONS:]
+    first = shown[0].memory.version
+    whole = page.query.get("whole") == "1"
+    return page.render(
+        "views/memory.html",
+        memory=memory,
+        versions=versions,
+        steps=shown[::-1],
+        older=first if first > versions[0].memory.version else None,
+        content=memory.content if whole else memory.content[:CONTENT],
+        is_cut=not whole and len(memory.content) > CONTENT,
+        chain=page.apply(BROWSE, lambda engine, **where: chain(engine, where, memory)),
+        activations=page.apply(BROWSE, lambda engine, **where: activations(engine, where, memory, page.grant.bound)),
+        conflicts=_conflicts(page, memory),
+        may_change=may_change(page, memory),
+        gained=importance_gained(versions),
+        undo=undo(versions),
+    )
+
+
+@router.get("/memory/{memory_id}/edit")
+def edit(page: Visit, memory_id: str) -> Response:
+    """Return the form with the fields of a live memory."""
+    memory = page.call("get", id=memory_id)
+    return page.render("views/memory_edit.html", memory=memory, given=fields_of(memory), error=None)
+
+
+@router.post("/memory/{memory_id}/edit")
+def save(page: Visit, memory_id: str, form: Form) -> Response:
+    """Write the changed fields as the next version; an invalid field shows the form again."""
+    memory = page.call("get", id=memory_id)
+    given = {name: form.get(name, text) for name, text in fields_of(memory).items()}
+    try:
+        changes = changed_fields(memory, given)
+        if not changes:
+            return page.redirect(page.url(f"memory/{memory.id}"), flash="Nothing was changed.")
+        version = checks.whole("version", _number(form.get("version")), 1, 2**31 - 1)
+        receipt = page.call("update", id=memory.id, if_version=version, reason=_reason(form), **changes)
+    except SalienceError as error:
+        status = problem_of(error).status
+        if status not in (409, 412, 422):
+            raise
+        return page.render("views/memory_edit.html", status=status, memory=memory, given=given, error=str(error))
+    notes = [f"Saved as version {receipt.memory.version}."]
+    if receipt.superseded:
+        notes.append(f"It replaces {short_id(receipt.superseded)} as the current memory of its fact.")
+    return page.redirect(page.url(f"memory/{memory.id}"), flash=" ".join(notes))
+
+
+@router.post("/memory/{memory_id}/forget")
+def forget(page: Visit, memory_id: str, form: Form) -> Response:
+    """Hide a memory from recalls."""
+    receipt = page.call("forget", id=memory_id, reason=_reason(form))
+    return page.redirect(page.url(f"memory/{receipt.memory.id}"), flash="Forgotten: no recall returns it any more.")
+
+
+@router.post("/memory/{memory_id}/restore")
+def restore(page: Visit, memory_id: str, form: Form) -> Response:
+    """Make an older version, or without a version a hidden memory, current again."""
+    version = _number(form.get("version"))
+    receipt = page.call("restore", id=memory_id, version=version, reason=_reason(form))
+    what = "Restored" if version is None else f"Restored version {version}"
+    return page.redirect(page.url(f"memory/{receipt.memory.id}"), flash=f"{what}, as version {receipt.memory.version}.")
+
+
+class _Step:
+    """A version for the template: what it changed, and whether `restore` accepts it."""
+
+    def __init__(self, version: Version, before: Version | None, current: Memory) -> None:
+        self.version, self.memory = version, version.memory
+        self.is_current = self.memory.version == current.version
+        self.can_restore = not self.is_current and self.memory.forgotten_at is None
+        has_text = before is not None and "content" in version.changed
+        self.diff = words.diff(before.memory.content, self.memory.content) if before and has_text else None
+        self.fields = [
+            (label, field_text(getattr(before.memory, name)), field_text(getattr(self.memory, name)))
+            for name, label in LABELS.items()
+            if before is not None and name in version.changed
+        ]
+
+
+def field_text(value: object) -> str:
+    """Return the value of a field as text; empty for none."""
+    match value:
+        case None | () | "":
+            return ""
+        case float():
+            return f"{value:.2f}"
+        case datetime():
+            return texts.instant(value)
+        case Mapping():
+            return json.dumps(value, ensure_ascii=False, default=str) if value else ""
+        case tuple():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def importance_gained(versions: tuple[Version, ...]) -> float:
+    """Return how much recalls have added to the importance, as far as the versions show it."""
+    changed = [one.memory.importance for one in versions if not one.changed or "importance" in one.changed]
+    return max(0.0, versions[-1].memory.importance - changed[-1]) if changed else 0.0
+
+
+def undo(versions: tuple[Version, ...]) -> dict[str, Any] | None:
+    """Return the form that undoes the last change: its path after the id, and the version to restore."""
+    if len(versions) < 2:
+        return None
+    last, before = versions[-1].memory, versions[-2].memory
+    if last.forgotten_at is not None:
+        return {"path": "restore", "version": None}
+    return (
+        {"path": "forget", "version": None} if before.forgotten_at else {"path": "restore", "version": before.version}
+    )
+
+
+def chain(engine: Engine, where: Mapping[str, Any], memory: Memory) -> list[tuple[Memory, str]]:
+    """Return the memories that a memory replaced or that replaced it, in the order of storing, with their relation.
+
+    Links are followed in both directions: `supersedes`, and `follows` within a fact. The memory itself is among them.
+    """
+    scope, store = keywords.scope(engine.services.tenant, where)[0].widened(), engine.services.store
+    found, frontier = {memory.id: memory}, [memory]
+    while frontier and len(found) < CHAIN:
+        ids = {one.id for one in frontier}
+        earlier = {link for one in frontier for link in (one.supersedes, one.follows) if link} - found.keys()
+        facts = tuple({one.fact_key for one in frontier if one.fact_key})
+        near = [versions[-1].memory for link in earlier if (versions := store.history(scope, link))]
+        near += store.browse(Selection(scope=scope, supersedes=tuple(ids)), "id", CHAIN)
+        if facts:
+            near += store.browse(Selection(scope=scope, fact_keys=facts), "created_at", 4 * CHAIN)
+        linked = [
+            one
+            for one in near
+            if one.id in earlier
+            or one.supersedes in ids
+            or (one.follows in ids)
+            or any(of_fact(one, at) for at in frontier)
+        ]
+        frontier = [one for one in {one.id: one for one in linked}.values() if one.id not in found]
+        found |= {one.id: one for one in frontier}
+    ordered = sorted(found.values(), key=lambda one: one.id)
+    return [(one, _relation(one, found)) for one in ordered] if len(ordered) > 1 else []
+
+
+def activations(
+    engine: Engine, where: Mapping[str, Any], memory: Memory, bound: Mapping[str, str]
+) -> list[tuple[str, int]]:
+    """Return the sessions in which recalls primed a memory, with the turn; not the sessions of users out of bound."""
+    scope = keywords.scope(engine.services.tenant, where)[0].widened()
+    found = [
+        (session, turn, {"environment": environment, "user_id": user})
+        for key, turn in engine.services.store.history(scope, memory.id)[-1].activations.items()
+        for environment, user, session in [key.split("\x1f", 2)]
+    ]
+    return [
+        (session, turn)
+        for session, turn, place in found
+        if all(bound.get(name, value) == value for name, value in place.items())
+    ]
+
+
+def of_fact(one: Memory, other: Memory) -> bool:
+    """Return whether two memories state the same fact of the same user, and one of them sees the other."""
+    if one.fact_key is None or (one.fact_key, one.scope.user_id) != (other.fact_key, other.scope.user_id):
+        return False
+    return one.scope.sees(other.scope) or other.scope.sees(one.scope)
+
+
+def _relation(one: Memory, among: Mapping[str, Memory]) -> str:
+    if one.supersedes in among:
+        return f"supersedes {short_id(one.supersedes)}"
+    if one.follows in among:
+        return f"comes after {short_id(one.follows)}, a memory of the same fact"
+    return ""
+
+
+def _conflicts(page: Page, memory: Memory) -> list[Any] | None:
+    """Return the pairs with this memory that contradict, update or repeat each other; None for a hidden memory."""
+    return None if memory.forgotten_at else list(page.call("review", id=memory.id).items)
+
+
+def may_change(page: Page, memory: Memory) -> bool:
+    """Return whether the key may change a memory: one with a bound changes only memories that are stored inside it."""
+    inside = all(getattr(memory.scope, name) == value for name, value in page.grant.bound.items())
+    return inside and page.may("update")
+
+
+def fields_of(memory: Memory) -> dict[str, str]:
+    """Return the fields of the form as text, one tag or entity per line."""
+    return {
+        "content": memory.content,
+        "kind": memory.kind,
+        "tier": memory.tier,
+        "importance": f"{memory.importance:.2f}",
+        "weight": f"{memory.weight:.2f}",
+        "fact_key": memory.fact_key or "",
+        "tags": "\n".join(memory.tags),
+        "entities": "\n".join(memory.entities),
+        "metadata": json.dumps(memory.metadata, ensure_ascii=False, indent=2, default=dict) if memory.metadata else "",
+        "ttl": "",
+    }
+
+
+def changed_fields(memory: Memory, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of `update` for the fields whose text differs from that of the memory.
+
+    Raises:
+        InputError: a number or the metadata cannot be read.
+    """
+    before = fields_of(memory)
+    texts_ = {name: text.replace("\r\n", "\n") for name, text in given.items()}
+    changes: dict[str, Any] = {}
+    for name, text in texts_.items():
+        if text == before[name].replace("\r\n", "\n"):
+            continue
+        match name:
+            case "importance" | "weight":
+                changes[name] = _decimal(name, text)
+            case "tags" | "entities":
+                changes[name] = [line.strip() for line in text.split("\n") if line.strip()]
+            case "metadata":
+                changes[name] = _json(text)
+            case "fact_key":
+                changes[name] = text.strip() or None
+            case "ttl":
+                changes[name] = None if text.strip().lower() in ("none", "no limit") else text.strip()
+            case "content":
+                changes[name] = text
+            case _:
+                changes[name] = text.strip()
+    return changes
+
+
+def _decimal(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(name, text, "Give a number such as 0.5.", "is not a number") from None
+
+
+def _json(text: str) -> Any:
+    if not text.strip():
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError("metadata", Words("other text"), 'Write {"name": "value"}.', "is not a JSON object")
+    return found
+
+
+def _number(text: str | None) -> int | None:
+    """Return the whole number in a parameter; None if it is missing."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        raise InputError("number", text, "Give a whole number.", "is not a whole number")
+    return int(text)
+
+
+def _reason(form: QueryParams) -> str:
+    return form.get("reason", "").strip() or DEFAULT_REASON

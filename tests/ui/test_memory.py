@@ -1,0 +1,248 @@
+"""The memory card: versions, links, conflicts, and the forms that change a memory."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+import salience
+from bench.browser import dashboard
+from dashboards import client_of, csrf_of
+from salience.errors import InputError
+from salience.server.ui import words
+from salience.server.ui.views.memory import changed_fields, fields_of
+from salience.testing.doubles import PlantedEmbedder
+
+DAY = timedelta(days=1)
+
+
+def forms(text):
+    return [action for action in re.findall(r'method="post" action="([^"?]+)', text) if action != "/ui/logout"]
+
+
+def send(client, path, **fields):
+    """Post a form as the page at the path's memory would, and return the page that it leads to."""
+    csrf = csrf_of(client, re.sub(r"/(forget|restore|edit)$", "", path))
+    response = client.post(path, data={"csrf": csrf, **fields})
+    return client.get(response.headers["location"]) if response.status_code == 303 else response
+
+
+def remember(engine, content="near", **fields):
+    return engine.remember(content, user_id="ann", **fields).memory
+
+
+def test_the_card_shows_fields_provenance_and_metadata(client, engine):
+    memory = remember(
+        engine, "Ann <b>likes</b> tea", tags=["drink"], metadata={"source": "<i>mail</i>"}, fact_key="ann.tea"
+    )
+    text = client.get(f"/ui/memory/{memory.short_id}").text
+    assert "Ann &lt;b&gt;likes&lt;/b&gt; tea" in text
+    assert "&lt;i&gt;mail&lt;/i&gt;" in text
+    assert memory.id in text
+    assert memory.content_hash in text
+    assert "user:ann" in text
+    assert "ann.tea" in text
+    assert "<b>likes" not in text
+
+
+def test_versions_show_a_word_diff_and_changed_fields_newest_first(client, engine, clock):
+    memory = remember(engine, "Ann likes green tea", importance=0.3)
+    clock.now += DAY
+    engine.update(memory.id, content="Ann likes black tea", importance=0.6, reason="she said so", user_id="ann")
+    text = client.get(f"/ui/memory/{memory.id}").text
+    assert "Ann likes <del>green</del><ins>black</ins> tea" in text
+    assert "<del>0.30</del>" in text
+    assert "<ins>0.60</ins>" in text
+    assert "she said so" in text
+    assert text.index("Version 2") < text.index("Version 1")
+
+
+def test_any_version_is_restored_and_one_click_undoes_it(client, engine):
+    memory = remember(engine, "one")
+    for content in ("two", "three"):
+        engine.update(memory.id, content=content, user_id="ann")
+    path = f"/ui/memory/{memory.id}"
+    assert forms(client.get(path).text).count(f"{path}/restore") == 2
+    page = send(client, f"{path}/restore", version="1")
+    assert engine.get(memory.id, user_id="ann").content == "one"
+    assert "Restored version 1, as version 4." in page.text
+    [undo] = re.findall(
+        r'class="flash".*?<form.*?action="([^"]+)".*?name="version" value="(\d+)"', page.text, re.DOTALL
+    )
+    assert undo == (f"{path}/restore", "3")
+    send(client, undo[0], version=undo[1])
+    assert engine.get(memory.id, user_id="ann").content == "three"
+
+
+def test_forget_says_why_and_undo_brings_the_memory_back(client, engine):
+    memory = remember(engine)
+    path = f"/ui/memory/{memory.id}"
+    page = send(client, f"{path}/forget", reason="asked to")
+    assert engine.list(user_id="ann").memories == ()
+    assert "This memory is forgotten." in page.text
+    assert "asked to" in page.text
+    assert set(forms(page.text)) == {f"{path}/restore"}
+    page = send(client, f"{path}/restore")
+    assert engine.get(memory.id, user_id="ann").status == "live"
+    assert re.search(r'class="flash".*?action="[^"]+/forget"', page.text, re.DOTALL)
+
+
+def test_edit_changes_only_what_differs(client, engine):
+    memory = remember(engine, "a\nb", importance=0.333, tags=["x, y", "z"], metadata={"n": 1})
+    path = f"/ui/memory/{memory.id}/edit"
+    given = {**fields_of(memory), "content": "a\r\nb", "weight": "0.5", "version": "1"}
+    page = send(client, path, **given)
+    assert "Saved as version 2." in page.text
+    now = engine.get(memory.id, user_id="ann")
+    assert (now.weight, now.importance, now.content) == (0.5, 0.333, "a\nb")
+    assert (now.tags, now.metadata) == (memory.tags, memory.metadata)
+    assert "Nothing was changed." in send(client, path, **{**given, "version": "2"}).text
+    assert engine.get(memory.id, user_id="ann").version == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status", "said"),
+    [
+        ("importance", "high", 422, "Give a number"),
+        ("metadata", "[1]", 422, "is not a JSON object"),
+        ("weight", "7", 422, "weight"),
+        ("ttl", "soon", 422, "ttl"),
+        ("version", "1", 412, "is at version 2, not at 1"),
+    ],
+)
+def test_a_refused_edit_shows_the_form_again_as_it_was(client, engine, field, value, status, said):
+    memory = remember(engine)
+    engine.update(memory.id, tags=["x"], user_id="ann")
+    path, memory = f"/ui/memory/{memory.id}/edit", engine.get(memory.id, user_id="ann")
+    page = send(client, path, **{**fields_of(memory), "content": "my <new> text", "version": "2", field: value})
+    assert page.status_code == status
+    assert said in page.text
+    assert "my &lt;new&gt; text" in page.text
+    assert engine.get(memory.id, user_id="ann").version == 2
+
+
+def test_fields_of_the_form_read_back_as_given(engine):
+    memory = remember(engine, ttl="7d", tags=["a"], metadata={"n": 1}, fact_key="ann.x")
+    given = fields_of(memory)
+    assert changed_fields(memory, given) == {}
+    changed = {"tags": "b\n c \n", "fact_key": "", "ttl": "none", "metadata": "", "importance": "1", "kind": " rule "}
+    assert changed_fields(memory, {**given, **changed}) == {
+        "tags": ["b", "c"], "fact_key": None, "ttl": None, "metadata": {}, "importance": 1.0, "kind": "rule",
+    }  # fmt: skip
+    with pytest.raises(InputError):
+        changed_fields(memory, {**given, "weight": ""})
+
+
+def test_the_chain_has_what_it_replaced_and_what_replaced_it(client, engine, clock):
+    ids = []
+    for content, fields in (
+        ("rome", {"fact_key": "ann.city"}), ("oslo", {"fact_key": "ann.city"}), ("lima", {"fact_key": "ann.city"}),
+    ):  # fmt: skip
+        clock.now += DAY
+        ids.append(remember(engine, content, **fields).id)
+    last = remember(engine, "quito", supersedes=ids[-1]).id
+    other = remember(engine, "elsewhere", fact_key="ann.country").id
+    engine.remember("bob lives in bonn", user_id="bob", fact_key="ann.city")
+    for id_ in (*ids, last):
+        text = client.get(f"/ui/memory/{id_}").text
+        found = re.search(r'<ol class="chain">.*?</ol>', text, re.DOTALL)[0]
+        assert re.findall(r'dir="auto">(rome|oslo|lima|quito|elsewhere|bob[^<]*)<', found) == [
+            "rome",
+            "oslo",
+            "lima",
+            "quito",
+        ]
+        assert f"supersedes {ids[-1][-8:]}" in found
+    assert '<ol class="chain">' not in client.get(f"/ui/memory/{other}").text
+
+
+def test_conflicts_are_shown_on_both_memories(target, clock):
+    texts = [f"The request limit is {number} a minute" for number in (30, 40)]
+    embedder = PlantedEmbedder(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
+    with salience.connect(target, embedder=embedder, clock=clock) as engine:
+        client, ids = client_of(dashboard(engine)), [remember(engine, text).id for text in texts]
+        for id_, rival, age in ((ids[0], texts[1], "a newer"), (ids[1], texts[0], "an older")):
+            text = client.get(f"/ui/memory/{id_}").text
+            found = text[text.index('id="conflicts"') :]
+            assert f"with {age} memory" in found
+            assert rival in found
+        engine.dismiss(*ids, user_id="ann")
+        assert "No live memory contradicts" in client.get(f"/ui/memory/{ids[0]}").text
+
+
+def test_a_read_key_sees_no_form_and_its_posts_are_refused(keyed, engine):
+    memory = remember(engine)
+    engine.update(memory.id, content="far", user_id="ann")
+    client = keyed("read")
+    path = f"/ui/memory/{memory.id}"
+    text = client.get(path).text
+    assert forms(text) == []
+    assert "/edit" not in text
+    csrf = csrf_of(client, path)
+    for action in ("forget", "restore", "edit"):
+        data = {"csrf": csrf, "version": "1", **(fields_of(memory) if action == "edit" else {})}
+        assert client.post(f"{path}/{action}", data=data).status_code == 403
+    assert engine.get(memory.id, user_id="ann").version == 2
+
+
+def test_a_bound_key_sees_its_user_and_gets_no_forms_for_shared_memories(keyed, engine):
+    own, foreign = remember(engine), engine.remember("secret", user_id="bob").memory
+    shared = engine.remember("shared by all").memory
+    client = keyed("read", "write", user_id="ann")
+    assert client.get(f"/ui/memory/{foreign.id}").status_code == 404
+    assert forms(client.get(f"/ui/memory/{own.id}").text)
+    assert forms(client.get(f"/ui/memory/{shared.id}").text) == []
+    recent = client.get("/ui/memory").text
+    assert "shared by all" in recent
+    assert "secret" not in recent
+
+
+def test_long_histories_have_pages_and_a_long_text_stays_small(client, engine):
+    memory = remember(engine, "word " * 13_000)
+    for number in range(30):
+        engine.update(memory.id, content=f"{number} " + "word " * 12_900, user_id="ann")
+    response = client.get(f"/ui/memory/{memory.id}")
+    assert len(response.content) < 300_000
+    assert "Version 31" in response.text
+    assert "Version 11<" not in response.text
+    [older] = re.findall(r'href="([^"]+before=[^"]+)"', response.text)
+    assert "Version 1<" in client.get(older.replace("&amp;", "&")).text
+
+
+def test_unknown_ids_and_bad_parameters_are_errors(client, engine):
+    memory = remember(engine)
+    assert client.get("/ui/memory/00000000").status_code == 404
+    assert client.get(f"/ui/memory/{memory.id}?before=x").status_code == 422
+    assert client.get(f"/ui/memory?id={memory.short_id}").headers["location"] == f"/ui/memory/{memory.short_id}"
+    assert "No memories yet" not in client.get("/ui/memory").text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("a b c", "a x c", [("same", "a "), ("gone", "b"), ("new", "x"), ("same", " c")]),
+        ("a b c d", "a x y d", [("same", "a "), ("gone", "b c"), ("new", "x y"), ("same", " d")]),
+        ("closed on Mondays", "closed on Mondays, too", [("same", "closed on Mondays"), ("new", ", too")]),
+        ("", "a", [("new", "a")]),
+        (
+            "ليلى تعمل يوم الجمعة",
+            "ليلى تعمل يوم السبت",
+            [("same", "ليلى تعمل يوم "), ("gone", "الجمعة"), ("new", "السبت")],
+        ),
+    ],
+)
+def test_a_difference_is_by_words(old, new, expected):
+    assert words.diff(old, new) == expected
+
+
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_the_parts_of_a_difference_make_both_texts(size):
+    old = "\n".join(f"line {n} of the text" for n in range(size))
+    new = old.replace("line 7 ", "row 7 ").replace("line 3 of", "line 3 from")
+    parts = [part for part in words.diff(old, new) if part[0] != "cut"]
+    if size == 10:
+        assert "".join(text for kind, text in parts if kind != "new") == old
+        assert "".join(text for kind, text in parts if kind != "gone") == new
+    assert {kind for kind, _ in parts} >= {"gone", "new"}
