@@ -231,9 +231,9 @@ def of_fact(one: Memory, other: Memory) -> bool:
 
 
 def _relation(one: Memory, among: Mapping[str, Memory]) -> str:
-    if one.supersedes in among:
+    if one.supersedes is not None and one.supersedes in among:
         return f"supersedes {short_id(one.supersedes)}"
-    if one.follows in among:
+    if one.follows is not None and one.follows in among:
         return f"comes after {short_id(one.follows)}, a memory of the same fact"
     return ""
 
@@ -279,7 +279,8 @@ def changed_fields(memory: Memory, given: Mapping[str, str]) -> dict[str, Any]:
             continue
         match name:
             case "importance" | "weight":
-                changes[name] = _decimal(name, text)
+                if (number := _decimal(name, text)) != float(before[name]):
+                    changes[name] = number
             case "tags" | "entities":
                 changes[name] = [line.strip() for line in text.split("\n") if line.strip()]
             case "metadata":
