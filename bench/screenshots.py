@@ -27,6 +27,8 @@ PAGES: Final = {
     "sessions": "/ui/sessions",
     "operations": "/ui/operations",
     "profiles": "/ui/profiles",
+    "profile": "/ui/profiles?profile=salience",
+    "profile-edit": "/ui/profiles/edit?profile=memorysync&q=What+language+does+Alice+like%3F",
 }
 """Name of the image -> path and query; `{id}` is the id of the memory that Alice prefers Rust."""
 

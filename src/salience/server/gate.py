@@ -22,8 +22,8 @@ from salience.wire.requests import QUERIES_LIMIT, ProfileText, VerbRequest
 from salience.wire.verbs import Verb
 
 _BATCHES: Final = ("drafts", "messages", "ids")
-_STORE_WIDE: Final = ("upkeep", "import_")
-"""Verbs without a scope, which a bound cannot restrict."""
+_STORE_WIDE: Final = ("upkeep", "import_", "doctor", "backup", "storage", "keys")
+"""Verbs without a scope, which a bound cannot restrict; the last four are of the dashboard alone."""
 _READ_TOO: Final = ("update", "forget", "restore", "dismiss", "reflect")
 """Verbs that write and also return stored memories; they need the right `read` too."""
 _NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions")
@@ -116,8 +116,8 @@ class Gate:
                 raise ForbiddenError(f"{verb.name}: needs the right {right!r}. Use a key that has it.")
 
     def may(self, grant: Grant, verb: Verb) -> bool:
-        """Return whether a grant has the rights for a verb."""
-        return all(map(grant.may, _rights(verb)))
+        """Return whether a grant has the rights for a verb, and no bound that excludes it."""
+        return all(map(grant.may, _rights(verb))) and not (grant.bound and verb.name in _STORE_WIDE)
 
     def ready(self) -> None:
         """Raise `StoreError` unless the store responds and has its tables."""
@@ -133,7 +133,7 @@ class Gate:
                 raise LimitError(f"{name}: {count:,} are more than the {limit:,} allowed per request. Send fewer.")
         arguments = {**given, **_wildcards(given)}
         if given.get("profile") is not None:
-            arguments["profile"] = _profile(given["profile"])
+            arguments["profile"] = read_profile(given["profile"])
         for name in ("drafts", "messages"):
             if name in given:
                 items = [item.model_dump(exclude_unset=True) for item in given[name]]
@@ -208,8 +208,12 @@ def _wildcards(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ANY for name in BOUNDS if given.get(name) == ANY.value}
 
 
-def _profile(given: str | ProfileText) -> Profile:
-    """Return a built-in profile by name, or a parsed one. A name cannot be a path on the server."""
+def read_profile(given: str | ProfileText) -> Profile:
+    """Return a built-in profile by name, or a parsed one. A name cannot be a path on the server.
+
+    Raises:
+        InputError: an unknown name, or a text that is too long or no valid profile.
+    """
     if isinstance(given, str):
         return profiles.load(checks.choice("profile", given, profiles.NAMES))
     count = len(given.toml)
