@@ -85,22 +85,12 @@ class Facets:
     distinct: Mapping[str, int]
 
 
-def facets(
-    groups: Iterable[tuple[tuple[str, ...], int]],
-    sessions: Mapping[str, int],
-    tags: Mapping[str, int],
-    selection: Selection,
-    top: int,
-) -> Facets:
-    """Return the facets of groups of memories.
+def counted(groups: Iterable[tuple[tuple[str, ...], int]], selection: Selection) -> tuple[int, dict[str, Counter[str]]]:
+    """Return the number of selected memories, and for each of `FACETS` but the session, value -> number.
 
     Args:
-        groups: (values of all of `FACETS` but the session, number of memories), under the selection's words,
-            tags and sessions.
-        sessions: session -> number of memories under all conditions but those on the session.
-        tags: tag -> number of selected memories.
+        groups: (values of these facets, number of memories), under all other conditions of the selection.
         selection: its `values` are applied here.
-        top: maximum number of values of a facet.
     """
     names = [name for name in FACETS if name != SESSION]
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
@@ -116,8 +106,12 @@ def facets(
         for name, value in zip(names, values, strict=True):
             if not refused or refused == [name]:
                 counts[name][value] += number
-    every = {**counts, SESSION: sessions, TAG: tags}
-    ordered = {name: sorted(every[name].items(), key=lambda item: (-item[1], item[0])) for name in (*FACETS, TAG)}
+    return total, counts
+
+
+def facets(total: int, counts: Mapping[str, Mapping[str, int]], top: int) -> Facets:
+    """Return the facets with the `top` most frequent values of each; `counts` has the numbers of all values."""
+    ordered = {name: sorted(counts[name].items(), key=lambda item: (-item[1], item[0])) for name in (*FACETS, TAG)}
     return Facets(
         total,
         {name: dict(found[:top]) for name, found in ordered.items()},

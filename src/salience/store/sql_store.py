@@ -57,7 +57,7 @@ from salience.ports import (
     Stored,
     Touch,
 )
-from salience.ports.browsing import facets
+from salience.ports.browsing import SESSION, TAG, counted, facets
 from salience.records import Filter, LoggedRecall, Memory, Receipt, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
@@ -753,14 +753,7 @@ class SQLStore(ABC):
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet."""
-
-        def read(reader: Connection) -> list[list[Any]]:
-            queries = (statements.groups(selection), statements.sessions(selection), statements.tags(selection))
-            return [list(reader.execute(query).all()) for query in queries]
-
-        groups, sessions, lists = self._read(selection.scope.tenant, read)
-        tags = _numbers(lists)
-        return facets([(tuple(values), number) for *values, number in groups], dict(sessions), tags, selection, top)
+        return facets(*self._read(selection.scope.tenant, lambda reader: facet_counts(reader, selection)), top)
 
     def browse_sessions(self, selection: Selection, limit: int, after: After | None = None) -> list[SessionSummary]:
         """Return up to `limit` sessions of selected memories: the latest `end` first, then the greatest `key`."""
@@ -800,6 +793,20 @@ def _numbers(lists: Iterable[Any]) -> Counter[str]:
         for text, number in lists:
             counts.update(dict.fromkeys(json.loads(text), number))
     return counts
+
+
+def facet_counts(
+    reader: Connection, selection: Selection, *, gone: bool = False
+) -> tuple[int, dict[str, Counter[str]]]:
+    """Return the number of selected memories, and for each facet value -> number; `gone`: only of those not live."""
+    groups = reader.execute(statements.groups(selection, gone=gone)).all()
+    total, counts = counted([(tuple(values), number) for *values, number in groups], selection)
+    counts |= {SESSION: Counter(), TAG: Counter()}
+    if gone and selection.values.get("status") == ("live",):
+        return total, counts
+    counts[SESSION].update(dict(map(tuple, reader.execute(statements.sessions(selection, gone=gone)).all())))
+    counts[TAG] = _numbers(reader.execute(statements.tags(selection, gone=gone)).all())
+    return total, counts
 
 
 def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
@@ -16,10 +17,11 @@ from sqlalchemy import Connection, bindparam, func, select, union
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
-from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, SessionSpan, Stored
+from salience.ports import Adopt, Change, Distinguish, Erase, Facets, Model, Need, Selection, SessionSpan, Stored
+from salience.ports.browsing import facets
 from salience.records import Finding, OutOfScope, Receipt, Scope
-from salience.store import backup, integrity, sql_store, sqlite_file
-from salience.store.index import Activations, Index, gather, out_of_scope, sessions, speakers
+from salience.store import backup, integrity, sql_store, sqlite_file, statements
+from salience.store.index import Activations, Index, facet_counts, gather, out_of_scope, sessions, speakers
 from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pruned, pinning, write_meta
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
@@ -222,6 +224,19 @@ class SQLiteStore(SQLStore):
         with self._transaction() as reader:
             index, _ = self._index(reader, scope.tenant)
         return out_of_scope(index, scope, limit)
+
+    def facets(self, selection: Selection, top: int = 20) -> Facets:
+        """Return the number of selected memories, and the `top` most frequent values of each facet.
+
+        The index counts the live memories. It has no texts, facts or links: a statement applies conditions on these.
+        """
+        is_indexed = replace(selection, tags=(), values={}) == Selection(scope=selection.scope)
+        with self._transaction() as reader:
+            index, _ = self._index(reader, selection.scope.tenant)
+            ids = None if is_indexed else json.loads(reader.execute(statements.ids(selection)).scalar_one())
+            gone, counts = sql_store.facet_counts(reader, selection, gone=True)
+        live, of_live = facet_counts(index, selection, ids)
+        return facets(gone + live, {name: counts[name] + of_live[name] for name in counts}, top)
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None

@@ -230,28 +230,40 @@ def browse(selection: Selection, order: str, limit: int, ascending: bool, after:
             beyond = or_(column > value if ascending else column < value, and_(column == value, beyond))
         conditions.append(beyond)
     sorted_by = keys if ascending else [key.desc() for key in keys]
-    return select(*(memories.c[name] for name in RECORD)).where(*conditions).order_by(*sorted_by).limit(limit)
+    first = select(memories.c.id).where(*conditions).order_by(*sorted_by).limit(limit)  # sorts no whole rows
+    among = [memories.c.tenant == selection.scope.tenant, memories.c.id.in_(first)]
+    return select(*(memories.c[name] for name in RECORD)).where(*among).order_by(*sorted_by)
 
 
-def groups(selection: Selection) -> Select[Any]:
-    """Return the value of each facet but the session, and the number of memories.
+def ids(selection: Selection) -> Select[Any]:
+    """Return the ids of the live memories of a selection, whatever its values, in one JSON list; SQLite only.
+
+    One text is read several times as fast as a row for each id.
+    """
+    conditions = [*_containing(selection), memories.c.forgotten_at.is_(None)]
+    return select(func.json_group_array(memories.c.id)).where(*conditions)
+
+
+def groups(selection: Selection, *, gone: bool = False) -> Select[Any]:
+    """Return the value of each facet but the session, and the number of memories; `gone`: only of those not live.
 
     Of `selection.values`, only those of the session are applied. Sessions are counted by `sessions`: there are many.
     """
     session = {name: values for name, values in selection.values.items() if name == SESSION}
-    conditions = [*_containing(selection), *_chosen(replace(selection, values=session))]
+    conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=session))]
     return _counted([_FACETS[name] for name in FACETS if name != SESSION], conditions)
 
 
-def sessions(selection: Selection) -> Select[Any]:
+def sessions(selection: Selection, *, gone: bool = False) -> Select[Any]:
     """Return each session of the memories that the selection accepts in any session, and their number."""
     others = {name: values for name, values in selection.values.items() if name != SESSION}
-    return _counted([_FACETS[SESSION]], [*_containing(selection), *_chosen(replace(selection, values=others))])
+    conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=others))]
+    return _counted([_FACETS[SESSION]], conditions)
 
 
-def tags(selection: Selection) -> Select[Any]:
+def tags(selection: Selection, *, gone: bool = False) -> Select[Any]:
     """Return each list of tags of the selected memories, as JSON, and the number of memories."""
-    return _counted([memories.c.tags], [*_containing(selection), *_chosen(selection)])
+    return _counted([memories.c.tags], [*_containing(selection, gone=gone), *_chosen(selection)])
 
 
 def session_summaries(selection: Selection, limit: int, after: After | None) -> Select[Any]:
@@ -276,8 +288,8 @@ def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> S
     return select(*columns, func.count()).where(*conditions).group_by(*positions)
 
 
-def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
-    """Return the conditions of a selection but its values.
+def _containing(selection: Selection, *, in_order: bool = False, gone: bool = False) -> Conditions:
+    """Return the conditions of a selection but its values; `gone`: and that the memory is not live.
 
     Unless an index gives the order or the facts, SQLite is to read the table from end to end: an index of all rows is
     slower.
@@ -289,7 +301,8 @@ def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
     links = {"fact_key": selection.fact_keys, "supersedes": selection.supersedes}
     named = [memories.c[name].in_(accepted) for name, accepted in links.items() if accepted]
     tags = [_Holds(memories.c.tags, literal(tag)) for tag in selection.tags]
-    return [*seen, *words, *named, *tags, *_connected(selection)]
+    state = [memories.c.forgotten_at.is_not(None)] if gone else []
+    return [*seen, *words, *named, *tags, *_connected(selection), *state]
 
 
 def _connected(selection: Selection) -> Conditions:

@@ -47,6 +47,11 @@ class Postings:
             return slots[0], counts[0]
         return np.concatenate((_NONE, *slots)), np.concatenate((_NONE, *counts))
 
+    def counts(self, chosen: NDArray[np.bool_]) -> Codes:
+        """Return int64[n], by number how many of the slots of `chosen` hold it."""
+        held = [segment.keys[chosen[segment.keys & _SLOT]] >> _SLOT_BITS for segment in self.segments]
+        return np.bincount(np.concatenate((_NONE, *held)))
+
     def appended(self, numbers: Column, slots: Column) -> Postings:
         """Return the postings with occurrences in new slots; a repeated pair counts twice.
 

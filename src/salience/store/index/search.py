@@ -9,6 +9,7 @@ of them reach.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,7 +34,7 @@ from salience.batch import (
     cosines,
     offsets_of,
 )
-from salience.ports import Matching, Need, Pruning, SessionSpan
+from salience.ports import FACETS, TAG, Matching, Need, Pruning, Selection, SessionSpan
 from salience.records import NARROWING, TIERS, Filter, OutOfScope, Scope
 from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
 from salience.store.index.postings import find
@@ -578,3 +579,45 @@ def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:
     found = list(zip(counts.tolist(), *texts, strict=True))
     found.sort(key=lambda place: (-place[0], [name or "" for name in place[1:]]))
     return [OutOfScope(Scope(scope.tenant, *place), count) for count, *place in found[:limit]]
+
+
+def facet_counts(
+    index: Index, selection: Selection, ids: Sequence[str] | None = None
+) -> tuple[int, dict[str, Counter[str]]]:
+    """Return the number of selected live memories, and for each facet value -> number.
+
+    Args:
+        index: of the tenant.
+        selection: its scope, tags and values are applied.
+        ids: of the live memories that its other conditions accept; None for all.
+    """
+    codes, slots = index.codes, index.slots
+    texts: dict[str, list[str]] = {"tier": list(TIERS), "status": ["live"]}
+    texts |= {name: [text or "" for text in list(codes.coded[name])] for name in FACETS if name in codes.coded}
+    numbers = {name: slots[name] if name in slots.arrays else np.zeros(slots.length, np.int8) for name in FACETS}
+    seen = visible(index, selection.scope)
+    for accepted in [index.tags.find(codes.tags.get(tag, -1))[0] for tag in selection.tags]:
+        seen &= _mask(slots.length, accepted)
+    if ids is not None:
+        found = index.slots_of(ids)
+        seen &= _mask(slots.length, found[found >= 0])
+    refuses = {
+        name: np.array([text not in values for text in texts[name]])[numbers[name]]
+        for name, values in selection.values.items()
+    }
+    refused = sum(refuses.values(), np.zeros(slots.length, np.int8))
+    counts = {}
+    for name in FACETS:  # of the memories that the conditions on all other facets accept
+        among = seen & (refused == refuses.get(name, 0))
+        number = np.bincount(numbers[name][among])
+        counts[name] = Counter({texts[name][code]: int(number[code]) for code in np.flatnonzero(number).tolist()})
+    selected = seen & (refused == 0)
+    tags, number = list(codes.tags), index.tags.counts(selected)
+    counts[TAG] = Counter({tags[code]: int(number[code]) for code in np.flatnonzero(number).tolist()})
+    return int(np.count_nonzero(selected)), counts
+
+
+def _mask(length: int, slots: Rows) -> Bools:
+    mask = np.zeros(length, np.bool_)
+    mask[slots] = True
+    return mask
