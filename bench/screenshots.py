@@ -16,9 +16,9 @@ from bench.browser import chromium, dashboard, served
 PAGES: Final = {
     "explorer": "/ui/",
     "recall": "/ui/?mode=recall&q=What+language+does+Alice+like%3F",
-    "playground": "/ui/playground",
-    "why": "/ui/why",
-    "compare": "/ui/compare",
+    "playground": "/ui/playground?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder",
+    "why": "/ui/why?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder&limit=1&memory={id}",
+    "compare": "/ui/compare?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder",
     "memory": "/ui/memory/{id}",
     "time": "/ui/time",
     "tiers": "/ui/tiers",

@@ -58,6 +58,8 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
         case "score":
             return f"{float(trace.states[step + 1].scores[row]):.4f}, rank {trace.place(row, step + 1)}"
         case "shortlist":
+            if np.isinf(trace.ranked.shortlisted):
+                return f"first pass {trace.ranked.first_pass[row]:.3f}; every memory is on the shortlist"
             return _comparison("first pass", float(trace.ranked.first_pass[row]), trace.ranked.shortlisted)
         case "nonzero":
             return f"score {score:.4g}"

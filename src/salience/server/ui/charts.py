@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 SERIES: Final = 8
 """Number of colours, the classes `s0` to `s7` of the style sheet."""
+ROW: Final = 7
+"""Height of a row of `bump`, as in the style sheet, rem."""
 
 
 def sparkline(values: Sequence[float], label: str, *, low: float = 0.0, high: float = 1.0) -> Markup:
@@ -137,6 +139,15 @@ def heat_map(rows: Sequence[tuple[str, Sequence[int]]], label: str, columns: Seq
     return _svg("heat", left + widest * size, len(rows) * size, label, marks)
 
 
+def bump(lines: Sequence[tuple[int, int, int]], rows: int, label: str) -> Markup:
+    """Return lines between two columns of `rows` rows, each `ROW` high: (row on the left, row on the right, colour)."""
+    marks = []
+    for start, end, color in lines:
+        y, to = start * 10 + 5, end * 10 + 5
+        marks.append(_mark("path", class_=f"line s{color % SERIES}", d=f"M0,{y} C50,{y} 50,{to} 100,{to}"))
+    return _svg("bump", 100, max(rows, 1) * 10, label, marks, stretch=True, tall=f"{max(rows, 1) * ROW}rem")
+
+
 def _points(values: Sequence[float], width: float, height: float, low: float, high: float) -> str:
     """Return the points of a line over equal steps."""
     span, step = (high - low) or 1.0, width / max(len(values) - 1, 1)
@@ -160,9 +171,18 @@ def _mark(name: str, title: str = "", /, **attributes: Any) -> Markup:
 
 
 def _svg(
-    kind: str, width: float, height: float, label: str, marks: Iterable[Markup], *, stretch: bool = False
+    kind: str,
+    width: float,
+    height: float,
+    label: str,
+    marks: Iterable[Markup],
+    *,
+    stretch: bool = False,
+    tall: str | None = None,
 ) -> Markup:
-    ratio = Markup(' preserveAspectRatio="none"') if stretch else ""
+    ratio = Markup(' preserveAspectRatio="none"') if stretch else Markup()
+    if tall is not None:
+        ratio += Markup(' height="{}"').format(tall)
     return Markup('<svg class="chart {}" role="img" aria-label="{}" viewBox="0 0 {} {}"{}>{}</svg>').format(
         kind, label, f"{width:g}", f"{height:g}", ratio, Markup().join(marks)
     )

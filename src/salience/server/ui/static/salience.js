@@ -31,3 +31,17 @@ document.addEventListener("click", async (event) => {
 
 document.addEventListener("DOMContentLoaded", () => prepare(document));
 document.addEventListener("htmx:load", (event) => prepare(event.detail.elt));
+
+// Sliders show their value while they move, and a form leaves out what is as the profile has it.
+document.addEventListener("input", (event) => {
+  const output = event.target.matches("input[type=range]") && event.target.closest("label").querySelector("output");
+  if (output) output.value = Number(event.target.value).toFixed(2);
+});
+document.addEventListener("formdata", (event) => {
+  if (!("trim" in event.target.dataset)) return;
+  for (const field of event.target.elements) {
+    const isOwn = field.dataset.default !== undefined && Number(field.value) === Number(field.dataset.default);
+    if (field.name && (isOwn || field.value === "")) event.formData.delete(field.name);
+  }
+  if (![...event.formData.keys()].some((name) => name.startsWith("w_"))) event.formData.delete("sliders");
+});

@@ -1,0 +1,215 @@
+"""Why: the path of a memory, the number that decided, and mends that work; from a wrong answer in four clicks."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from dashboards import assert_accessible, assert_fits, csrf_of
+from salience.records import Part, ScoreDetail
+from salience.server.ui.views.why import weights_to_try
+
+
+def detail(sums, factors=()):
+    parts = tuple(Part(name, raw, weight, raw * weight, "sum") for name, raw, weight in sums)
+    parts += tuple(Part(name, raw, weight, raw**weight, "product") for name, raw, weight in factors)
+    made = ScoreDetail(parts, 0.0)
+    return ScoreDetail(parts, made.recompute())
+
+
+def reweighed(one, label, weight):
+    sums = [(p.signal, p.raw, weight if p.signal == label else p.weight) for p in one.parts if p.combine == "sum"]
+    factors = [
+        (p.signal, p.raw, weight if p.signal == label else p.weight) for p in one.parts if p.combine == "product"
+    ]
+    return detail(sums, factors).final
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "labels"),
+    [
+        (
+            ([("a", 0.9, 0.1), ("b", 0.2, 0.5)], [("f", 0.9, 0.5)]),
+            ([("a", 0.3, 0.1), ("b", 0.6, 0.5)], [("f", 0.8, 0.5)]),
+            {"a", "b"},
+        ),
+        (([("a", 0.5, 1.0)], [("f", 0.9, 1.0)]), ([("a", 0.6, 1.0)], [("f", 0.85, 1.0)]), {"f"}),
+        (([("a", 0.5, 1.0)], ()), ([("a", 0.6, 1.0)], ()), set()),
+    ],
+)  # fmt: skip
+def test_a_suggested_weight_puts_one_score_above_the_other(own, other, labels):
+    own, other = detail(*own), detail(*other)
+    assert own.final < other.final
+    tried = weights_to_try(own, other)
+    assert {label for label, _, _ in tried} == labels
+    for label, old, new in tried:
+        assert old != new
+        assert reweighed(own, label, new) > reweighed(other, label, new)
+
+
+def why(client, memory_id, **parameters):
+    response = client.get("/ui/why", params={"q": "query", "memory": memory_id, **parameters})
+    assert response.status_code == 200, response.text
+    return response.text
+
+
+def sent(client, text, do):
+    """Send the form of a mend, and return the page after it."""
+    form = next(one for one in re.findall(r'<form method="post".*?</form>', text, re.DOTALL) if f'value="{do}"' in one)
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)) | {"do": do}
+    action = html.unescape(re.search(r'action="([^"]+)"', form)[1])
+    if "<textarea" in form:
+        fields["content"] = "near"
+    response = client.post(action, data=fields)
+    assert response.status_code == 303, response.text
+    return client.get(response.headers["location"]).text
+
+
+def test_a_memory_past_the_limit_has_its_path_the_number_and_the_limit(client, engine):
+    engine.remember("near", user_id="ann")
+    far = engine.remember("far", user_id="ann").memory.id
+    text = why(client, far, profile="zeromemory", limit="1")
+    assert "Why it is not returned" in text
+    assert re.search(
+        r'class="fell"><span class="stage">trim</span> <span class="outcome">fell</span><span class="number"', text
+    )
+    assert "rank 2 of 2, limit 1" in text
+    assert "A limit of 2 would return it at rank 2." in text
+    link = html.unescape(re.search(r'href="([^"]+)">Try this in the playground', text)[1])
+    assert "limit=2" in link
+    assert ">far</p>" in client.get(link).text
+    assert "Why it is returned" in why(client, far, profile="zeromemory", limit="2")
+
+
+def test_the_weight_that_is_suggested_returns_the_memory(client, engine):
+    engine.remember("near", user_id="ann", importance=0.5)
+    far = engine.remember("far", user_id="ann", importance=0.7).memory.id
+    text = why(client, far, profile="zeromemory", limit="1")
+    link = html.unescape(re.search(r'href="([^"]+)">Try this weight', text)[1])
+    found = client.get(link).text
+    assert ">far</p>" in found[found.index('class="hits"') : found.index("Why is this here")]
+
+
+def test_an_edit_of_the_importance_returns_the_memory(client, engine):
+    low = engine.remember("near", user_id="ann", importance=0.01).memory.id
+    text = why(client, low, profile="memorysync")
+    assert "importance floor" in text
+    text = sent(client, text, "edit")
+    assert "Changed." in text
+    assert "Why it is returned" in text
+    assert engine.history(low, user_id="ann")[-1].memory.reason == "dashboard: query"
+
+
+def test_correct_replace_and_forget(client, engine):
+    wrong = engine.remember("far", user_id="ann", project="p", tags=["t"]).memory.id
+    assert "Corrected." in sent(client, why(client, wrong), "correct")
+    assert engine.get(wrong, user_id="ann", project="p").content == "near"
+    assert "Stored." in sent(client, why(client, wrong), "replace")
+    [hit] = engine.recall("query", user_id="ann", project="p", dry_run=True)
+    assert (hit.memory.supersedes, hit.memory.tags) == (wrong, ("t",))
+    text = sent(client, why(client, hit.memory.id), "forget")
+    assert "Forgotten." in text
+    assert 'class="badge status">forgotten' in text
+
+
+def test_a_search_finds_memories_of_any_status_by_words_or_id(client, engine):
+    gone = engine.remember("far away", user_id="ann").memory
+    engine.forget(gone.id, user_id="ann")
+    engine.remember("near", user_id="ann")
+    text = client.get("/ui/why?q=query&find=far").text
+    assert gone.short_id in text
+    assert ">near</" not in text
+    assert "No memory of this scope" in client.get("/ui/why?q=query&find=nothing").text
+    for one in (gone.id, gone.short_id):
+        moved = client.get(f"/ui/why?q=query&find={one}")
+        assert moved.headers["location"] == f"/ui/why?q=query&memory={one}"
+    assert "was forgotten on" in why(client, gone.id)
+    assert "Ask a question" in client.get("/ui/why").text
+    assert client.get("/ui/why", params={"q": "query", "memory": "0" * 32}).status_code == 404
+
+
+def test_a_form_needs_its_token_and_known_words(client, engine):
+    memory = engine.remember("near", user_id="ann").memory.id
+    good = {"csrf": csrf_of(client, f"/ui/why?q=query&memory={memory}"), "id": memory, "do": "edit"}
+    assert client.post("/ui/why?q=query", data={**good, "csrf": "0"}).status_code == 403
+    assert client.post("/ui/why?q=query", data={**good, "do": "erase"}).status_code == 422
+    assert client.post("/ui/why?q=query", data={**good, "importance": "much"}).status_code == 422
+    assert client.post("/ui/why?q=query", data={**good, "importance": "0.9"}).status_code == 303
+    assert engine.get(memory, user_id="ann").importance == 0.9
+
+
+def test_a_read_key_sees_no_form_and_cannot_mend(keyed, engine):
+    memory = engine.remember("near", user_id="ann", importance=0.01).memory.id
+    client = keyed("read")
+    text = why(client, memory, profile="memorysync")
+    assert re.findall(r'method="post" action="([^"]+)"', text) == ["/ui/logout"]
+    fields = {"csrf": csrf_of(client), "id": memory, "do": "forget"}
+    assert client.post("/ui/why?q=query", data=fields).status_code == 403
+
+
+def test_a_bound_key_sees_its_user_alone(keyed, engine):
+    bobs = engine.remember("near", user_id="bob").memory.id
+    shared = engine.remember("far").memory.id
+    client = keyed("read", "write", user_id="ann")
+    assert client.get("/ui/why", params={"q": "query", "memory": bobs}).status_code == 404
+    assert "near" not in re.findall(r'dir="auto">([^<]*)<', client.get("/ui/why?q=query&find=near").text)
+    assert re.findall(r'method="post" action="([^"]+)"', why(client, shared)) == ["/ui/logout"]
+
+
+def test_markup_is_text(client, engine):
+    memory = engine.remember("<script>alert(1)</script>", user_id="ann").memory.id
+    for text in (why(client, memory), client.get("/ui/why?q=%3Ci%3E&find=script").text):
+        assert "<script>alert" not in text
+        assert "<i>" not in text
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_is_mended_in_four_clicks(fresh_page):
+    page, clicks = fresh_page, []
+
+    def click(locator):
+        clicks.append(locator)
+        locator.click()
+
+    page.goto("/ui/playground?q=What+language+does+Alice+like%3F&limit=1&profile=zeromemory", wait_until="networkidle")
+    hit = page.locator(".hit .text").inner_text()
+    assert "Rust for backend" not in hit
+    page.get_by_label("Words of the memory, or its id").fill("now prefers Rust")
+    click(page.get_by_role("button", name="Find"))
+    click(page.get_by_role("link", name="Explain"))
+    assert page.locator(".path .fell .number").inner_text().startswith("rank ")
+    assert page.locator(".counterfactual").inner_text().startswith("A limit of ")
+    click(page.get_by_role("link", name="Try this in the playground"))
+    page.wait_for_url("**/ui/playground**")
+    assert "Alice now prefers Rust for backend work" in page.inner_text(".hits")
+    assert len(clicks) <= 4
+
+
+@pytest.mark.slow
+def test_a_wrong_hit_is_replaced_in_two_clicks(fresh_page):
+    page = fresh_page
+    page.goto("/ui/playground?q=What+may+Bob+not+eat%3F&user_id=bob&limit=1", wait_until="networkidle")
+    wrong = page.locator(".hit .text").first.inner_text()
+    page.get_by_role("link", name="Why is this here?").click()
+    page.get_by_label("Text").fill(f"{wrong}, and to almonds")
+    page.get_by_role("button", name="Save as a new version").click()
+    page.get_by_role("status").wait_for()
+    assert "Corrected." in page.get_by_role("status").inner_text()
+    page.get_by_role("link", name="Back to the playground").click()
+    assert f"{wrong}, and to almonds" in page.inner_text(".hits")
+
+
+@pytest.mark.slow
+def test_the_explanation_is_accessible_and_fits(page):
+    page.goto("/ui/playground?q=What+language+does+Alice+like%3F", wait_until="networkidle")
+    page.get_by_role("link", name="Why not?").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/why**")
+    assert page.locator(".path .fell").count() == 1
+    assert_fits(page)
+    assert_accessible(page)
+    page.goto("/ui/why?q=What+language+does+Alice+like%3F&find=Alice", wait_until="networkidle")
+    assert_fits(page)
+    assert_accessible(page)
