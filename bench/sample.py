@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -118,5 +119,6 @@ def opened(target: str, embedder: str | Embedder | None = None) -> Engine:
     engine = salience.connect(target, embedder=embedder, clock=clock)
     if not isinstance(engine, Engine):
         raise TypeError(target)
+    engine.services = replace(engine.services, recall_log=timedelta(days=90))
     fill(engine, clock)
     return engine

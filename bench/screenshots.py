@@ -12,6 +12,7 @@ from typing import Final
 
 from bench import sample
 from bench.browser import chromium, dashboard, served
+from salience.records import ANY
 
 PAGES: Final = {
     "explorer": "/ui/",
@@ -25,12 +26,15 @@ PAGES: Final = {
     "inbox": "/ui/inbox",
     "graph": "/ui/graph",
     "sessions": "/ui/sessions",
+    "transcript": "/ui/sessions/transcript?id=standup-0421",
+    "recalls": "/ui/recalls",
+    "trace": "/ui/recalls/{recall}",
     "operations": "/ui/operations",
     "profiles": "/ui/profiles",
     "profile": "/ui/profiles?profile=salience",
     "profile-edit": "/ui/profiles/edit?profile=memorysync&q=What+language+does+Alice+like%3F",
 }
-"""Name of the image -> path and query; `{id}` is the id of the memory that Alice prefers Rust."""
+"""Name of the image -> path and query; `{id}` is the memory that Alice prefers Rust, `{recall}` the last recall."""
 
 
 def main() -> None:
@@ -46,13 +50,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sample.opened(f"{folder}/sample.db") as engine:
         page = engine.list(user_id="alice", project="atlas", agent_id="coder", limit=1000)
         chosen = next(one.id for one in page.memories if one.content.startswith("Alice now prefers"))
+        recall = engine.recalls(limit=1, project=ANY, user_id=ANY, agent_id=ANY).recalls[0].id
         with served(dashboard(engine)) as url, chromium() as browser:
             window = {"width": given.width, "height": 900 if given.width > 600 else 780}
             context = browser.new_context(viewport=window, color_scheme=given.theme, device_scale_factor=1)  # type: ignore[arg-type]
             tab = context.new_page()
             tab.on("console", lambda message: print("console:", message.text))
             for name in given.only.split(","):
-                tab.goto(url + PAGES[name].format(id=chosen), wait_until="networkidle")
+                tab.goto(url + PAGES[name].format(id=chosen, recall=recall), wait_until="networkidle")
                 tab.screenshot(path=given.out / f"ui-{name}.png", full_page=given.whole)
 
 
