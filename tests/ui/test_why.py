@@ -114,6 +114,18 @@ def test_correct_replace_and_forget(client, engine):
     assert 'class="badge status">forgotten' in text
 
 
+@pytest.mark.parametrize("fields", [{"fact_key": "k"}, {"supersedes": True}])
+def test_forgetting_the_memory_that_replaces_it_returns_it(client, engine, fields):
+    old = engine.remember("near", user_id="ann", **({"fact_key": "k"} if "fact_key" in fields else {})).memory.id
+    new = {"supersedes": old} if "supersedes" in fields else fields
+    newer = engine.remember("far", user_id="ann", **new).memory.id
+    text = why(client, old)
+    assert f"Forget {newer[-8:]}, which replaces it" in text
+    text = sent(client, text, "forget")
+    assert "Why it is returned" in text
+    assert engine.history(newer, user_id="ann")[-1].memory.status == "forgotten"
+
+
 def test_a_search_finds_memories_of_any_status_by_words_or_id(client, engine):
     gone = engine.remember("far away", user_id="ann").memory
     engine.forget(gone.id, user_id="ann")

@@ -67,7 +67,7 @@ def show(page: Visit) -> Response:
                     sides.append(_side(page, label, _with(asked, options={**options, **past})))
             case _:
                 sides = [_side(page, f"{asked.profile.name}'s own weights", _with(asked, weights={})),
-                         _side(page, "the weights below", asked)]  # fmt: skip
+                         _side(page, "changed weights", asked)]  # fmt: skip
     columns = [[hit.memory.id for hit in side.recall] for side in sides]
     return page.render(
         "views/compare.html",
