@@ -124,19 +124,40 @@ def strips(rows: Sequence[tuple[str, Sequence[Strip]]], label: str, *, at: float
     return _svg("strips", width, height, label, marks)
 
 
-def heat_map(rows: Sequence[tuple[str, Sequence[int]]], label: str, columns: Sequence[str] = ()) -> Markup:
-    """Return a grid of counts, stronger for more: one row per name, one cell per count."""
-    size, left = 14.0, 40.0
+Span = tuple[float, float, str, str]
+"""Start and end of a period as shares of the width, 0 to 1, its state, which is a class `is-STATE`, and its title."""
+
+
+def timeline(spans: Sequence[Span], label: str, *, at: float | None = None) -> Markup:
+    """Return periods on one line, drawn over the whole width of their place; `at` is a vertical line."""
+    width, height, marks = 1000.0, 22.0, [_mark("rect", class_="track", width=1000, height=22)]
+    for start, end, state, title in spans:
+        place = {"x": f"{start * width:.1f}", "width": f"{max((end - start) * width - 1, 2):.1f}", "y": 3}
+        marks.append(_mark("rect", title, class_=f"is-{state}", height=16, **place))
+    if at is not None:
+        marks.append(_cut(at * width, height))
+    return _svg("timeline", width, height, label, marks, stretch=True)
+
+
+def heat_map(
+    rows: Sequence[tuple[str, Sequence[int]]], label: str, columns: Sequence[str] = (), heads: Sequence[str] = ()
+) -> Markup:
+    """Return a grid of counts, stronger for more: one row per name, one cell per count.
+
+    `columns` are names of the columns for the titles of the cells, `heads` texts over some of them.
+    """
+    size, left, top = 14.0, 40.0, 16.0 if heads else 0.0
     most = max((count for _, counts in rows for count in counts), default=0) or 1
     widest, marks = max((len(counts) for _, counts in rows), default=0), list[Markup]()
+    marks += [_text(left + x * size, 10, head) for x, head in enumerate(heads) if head]
     for y, (name, counts) in enumerate(rows):
-        marks.append(_text(0, y * size + 11, name))
+        marks.append(_text(0, top + y * size + 11, name))
         for x, count in enumerate(counts):
             level = 0 if count == 0 else 1 + min(int(count / most * 4), 3)
             title = f"{name} {columns[x] if x < len(columns) else ''}: {count}"
-            place = {"x": left + x * size, "y": y * size, "width": size - 2, "height": size - 2}
+            place = {"x": left + x * size, "y": top + y * size, "width": size - 2, "height": size - 2}
             marks.append(_mark("rect", title, class_=f"heat{level}", rx=2, **place))
-    return _svg("heat", left + widest * size, len(rows) * size, label, marks)
+    return _svg("heat", left + widest * size, top + len(rows) * size, label, marks)
 
 
 def bump(lines: Sequence[tuple[int, int, int]], rows: int, label: str) -> Markup:

@@ -1,16 +1,291 @@
-"""Time: the store at an instant of the past."""
+"""Time: when facts were valid, the store at an instant of the past, and how much happened each day."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from starlette.responses import Response
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
 
-from salience.server.ui.page import Visit
+from fastapi import APIRouter
+from starlette.responses import RedirectResponse, Response
+
+from salience import keywords
+from salience.engine import Engine
+from salience.errors import InputError
+from salience.ports import Selection
+from salience.records import ActivityDay, Memory, Recall, checks
+from salience.remember.facts import FACT_STAGES
+from salience.server.ui.charts import Span
+from salience.server.ui.page import Page, Visit
+from salience.server.ui.views.explorer import BROWSE
+from salience.server.ui.views.memory import of_fact
 
 router = APIRouter()
+DAY: Final = timedelta(days=1)
+EPOCH: Final = date(1970, 1, 1)
+ROWS: Final = 30
+"""Memories on a page."""
+LATEST: Final = 15
+"""Memories on the page that names none."""
+READ: Final = 200
+"""Memories that changed last, among which those with a fact come first."""
+HITS: Final = 10
+"""Memories of an answer."""
+STATES: Final = {
+    "valid": "valid", "replaced": "replaced by a newer memory", "expired": "expired", "hidden": "forgotten",
+}  # fmt: skip
+"""State of a memory in a period -> its description."""
+COUNTS: Final = {
+    "all": "everything", "created": "stored", "changed": "changed", "forgotten": "forgotten", "recalled": "last recalled",
+}  # fmt: skip
+"""Counts of a day to draw -> their label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A period in which a memory had one version and one state of `STATES`; `end` is None up to now."""
+
+    start: datetime
+    end: datetime | None
+    state: str
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A memory with its periods, its strip, the period of the chosen instant, and its ranks then and now."""
+
+    memory: Memory
+    periods: list[Period]
+    spans: list[Span]
+    then: Period | None
+    rank_then: int | None
+    rank_now: int | None
 
 
 @router.get("/time")
 def show(page: Visit) -> Response:
-    """Return the page."""
-    return page.render("views/time.html", total=page.call("stats").memories)
+    """Return the page; a day from the slider becomes the date in the URL."""
+    if day := page.query.get("day"):
+        number = _whole("day", day)
+        chosen = EPOCH + timedelta(days=min(number, 200_000))
+        return RedirectResponse(page.here(day=None, as_of=chosen.isoformat()), 303)
+    at = instant_of(page.query.get("as_of"), page.now)
+    query, fact = page.query.get("q", "").strip(), page.query.get("fact", "").strip()
+    then, now = _answers(page, query, at)
+    histories = page.apply(BROWSE, lambda engine, **where: _histories(engine, where, page, [*then, *now]))
+    has_facts = not FACT_STAGES.isdisjoint(page.profile.stages)
+    periods = validity(histories, page.now, has_facts=has_facts)
+    start = min((one[0].start for one in periods if one), default=page.now)
+    first = min(start, at).astimezone(UTC)
+    span = (page.now - first) or DAY
+    rows = [
+        Row(
+            versions[-1],
+            found,
+            [_span(one, first, span, page.now) for one in found],
+            next((one for one in found if one.start <= at and (one.end is None or at < one.end)), None),
+            then.get(versions[-1].id),
+            now.get(versions[-1].id),
+        )
+        for versions, found in zip(histories, periods, strict=True)
+    ]
+    rows.sort(key=lambda row: (row.rank_then or 99, row.rank_now or 99) if query else (0, 0))
+    bounds = sorted(
+        {one.start for row in rows for one in row.periods} | {one.end for row in rows for one in row.periods if one.end}
+    )
+    what = checks.choice("count", page.query.get("count", "all"), tuple(COUNTS))
+    days = page.call("activity")
+    return page.render(
+        "views/time.html",
+        q=query,
+        fact=fact,
+        at=at,
+        is_past=page.query.get("as_of") is not None,
+        rows=rows,
+        groups=grouped(rows),
+        first=first,
+        place=min(max((at - first) / span, 0.0), 1.0),
+        before=max((one for one in bounds if one < at - timedelta(seconds=1)), default=None),
+        after=min((one for one in bounds if at + timedelta(seconds=1) < one <= page.now), default=None),
+        days=((first.date() - EPOCH).days, (at.date() - EPOCH).days, (page.now.date() - EPOCH).days),
+        STATES=STATES,
+        COUNTS=COUNTS,
+        count=what,
+        activity=days,
+        weeks=weeks(days, page.now.date(), what),
+        months=months(days),
+    )
+
+
+def instant_of(text: str | None, now: datetime) -> datetime:
+    """Return the instant that a parameter names: a date means the end of that day in UTC; never after now.
+
+    Raises:
+        InputError: the text is neither a date nor an instant with an offset.
+    """
+    if not text:
+        return now
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return min(checks.instant("as_of", text), now)
+    if day >= now.date():
+        return now
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
+
+
+def _answers(page: Page, query: str, at: datetime) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the ranks of the hits for a question at an instant and now, by id; empty without a question."""
+    if not query:
+        return {}, {}
+    now: Recall = page.call("recall", query=query, limit=HITS, dry_run=True)
+    then: Recall = now if at >= page.now else page.call("recall", query=query, limit=HITS, dry_run=True, as_of=at)
+    return _ranks(then), _ranks(now)
+
+
+def _ranks(recall: Recall) -> dict[str, int]:
+    return {hit.memory.id: place for place, hit in enumerate(recall, 1)}
+
+
+def _histories(engine: Engine, where: dict[str, Any], page: Page, hits: Iterable[str]) -> list[list[Memory]]:
+    """Return the versions of each memory of the page, oldest first, with the other memories of the same facts."""
+    scope, store = keywords.scope(engine.services.tenant, where)[0], engine.services.store
+
+    def browse(order: str, limit: int, **conditions: Any) -> list[Memory]:
+        return store.browse(Selection(scope=scope, **conditions), order, limit)
+
+    ids = list(dict.fromkeys(hits))
+    if page.query.get("q", "").strip():
+        chosen = ids
+    elif fact := page.query.get("fact", "").strip():
+        chosen = [one.id for one in browse("created_at", ROWS, fact_keys=(fact,))]
+    elif words := page.query.get("words", "").split():
+        chosen = [one.id for one in browse("updated_at", ROWS, words=tuple(words[:20]))]
+    elif named := page.query.get("id", "").strip():
+        chosen = [named]
+    else:
+        latest = browse("updated_at", READ)
+        chosen = [one.id for one in sorted(latest, key=lambda one: one.fact_key is None)[:LATEST]]
+    found = {versions[-1].id: versions for id_ in chosen if (versions := _versions(store.history, scope, id_))}
+    facts = tuple({one.fact_key for versions in found.values() for one in versions[-1:] if one.fact_key})
+    kin = browse("created_at", 4 * ROWS, fact_keys=facts) if facts else []
+    kin += browse("id", ROWS, supersedes=tuple(found)) if found else []
+    lasts = [versions[-1] for versions in found.values()]
+    links = [one.supersedes for one in lasts if one.supersedes and one.supersedes not in found]
+    links += [one.id for one in kin if one.supersedes in found or any(of_fact(one, other) for other in lasts)]
+    for id_ in links:
+        if id_ not in found and len(found) < 2 * ROWS and (versions := _versions(store.history, scope, id_)):
+            found[versions[-1].id] = versions
+    return list(found.values())
+
+
+def _versions(history: Callable[..., Any], scope: Any, id_: str) -> list[Memory]:
+    return [stored.memory for stored in history(scope, id_)]
+
+
+def validity(histories: Sequence[Sequence[Memory]], now: datetime, *, has_facts: bool = True) -> list[list[Period]]:
+    """Return the periods of each memory, from its versions: `valid`, `replaced`, `expired` or `hidden`.
+
+    A memory is replaced while a live memory supersedes it or, with `has_facts`, states the same fact later.
+    """
+    instants = {one.changed_at for versions in histories for one in versions}
+    instants |= {one.expires_at for versions in histories for one in versions if one.expires_at}
+    bounds = sorted(at for at in instants if at <= now)
+    found: list[list[Period]] = [[] for _ in histories]
+    for start in bounds:
+        current = [_at(versions, start) for versions in histories]
+        live = [one for one in current if one is not None and _state(one, start) == "valid"]
+        for periods, memory in zip(found, current, strict=True):
+            if memory is None:
+                continue
+            state = _state(memory, start)
+            if state == "valid" and any(_replaces(other, memory, has_facts) for other in live):
+                state = "replaced"
+            last = periods[-1] if periods else None
+            if last is not None and (last.state, last.memory.version) == (state, memory.version):
+                continue
+            if last is not None:
+                periods[-1] = Period(last.start, start, last.state, last.memory)
+            periods.append(Period(start, None, state, memory))
+    return found
+
+
+def _at(versions: Sequence[Memory], at: datetime) -> Memory | None:
+    return next((one for one in reversed(versions) if one.changed_at <= at), None)
+
+
+def _state(memory: Memory, at: datetime) -> str:
+    if memory.forgotten_at is not None:
+        return "expired" if memory.status == "expired" else "hidden"
+    return "expired" if memory.expires_at is not None and memory.expires_at <= at else "valid"
+
+
+def _replaces(other: Memory, memory: Memory, has_facts: bool) -> bool:
+    if other.supersedes == memory.id:
+        return True
+    later = (other.updated_at, other.id) > (memory.updated_at, memory.id)
+    return has_facts and other.id != memory.id and later and of_fact(other, memory)
+
+
+def _span(period: Period, first: datetime, span: timedelta, now: datetime) -> Span:
+    start, end = period.start, period.end or now
+    dates = f"{start:%Y-%m-%d %H:%M} to {'now' if period.end is None else f'{end:%Y-%m-%d %H:%M}'}"
+    title = f"Version {period.memory.version}, {STATES[period.state]}: {dates}"
+    return (start - first) / span, (end - first) / span, period.state, title
+
+
+def grouped(rows: Sequence[Row]) -> list[tuple[str | None, list[Row]]]:
+    """Return the rows by fact, in the order of their first row; neighbours that state no fact share None."""
+    groups: list[tuple[str | None, list[Row]]] = []
+    for row in rows:
+        same = next((members for _, members in groups if of_fact(members[0].memory, row.memory)), None)
+        if row.memory.fact_key is None and groups and groups[-1][0] is None:
+            groups[-1][1].append(row)
+        elif same is None:
+            groups.append((row.memory.fact_key, [row]))
+        else:
+            same.append(row)
+    return [
+        (fact, sorted(members, key=lambda row: row.periods[0].start) if fact else members) for fact, members in groups
+    ]
+
+
+def weeks(
+    days: Sequence[ActivityDay], last: date, what: str
+) -> tuple[list[tuple[str, list[int]]], list[str], list[str]]:
+    """Return the counts of the last 53 weeks: a row for each weekday, the date of each Monday, and headings."""
+    counts = {day.day: _count(day, what) for day in days}
+    monday = last - timedelta(days=last.weekday() + 7 * 52)
+    mondays = [monday + timedelta(days=7 * week) for week in range(53)]
+    rows = [
+        (
+            name if place % 2 == 0 else "",
+            [counts.get((one + timedelta(days=place)).isoformat(), 0) for one in mondays],
+        )
+        for place, name in enumerate(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
+    ]
+    heads = [f"{one:%b}" if one.day <= 7 else "" for one in mondays]
+    return rows, [one.isoformat() for one in mondays], heads
+
+
+def _count(day: ActivityDay, what: str) -> int:
+    names = tuple(COUNTS)[1:] if what == "all" else (what,)
+    return sum(int(getattr(day, name)) for name in names)
+
+
+def months(days: Sequence[ActivityDay]) -> list[tuple[str, dict[str, int]]]:
+    """Return the counts of each month, the latest first."""
+    found: dict[str, dict[str, int]] = {}
+    for day in days:
+        month = found.setdefault(day.day[:7], dict.fromkeys(tuple(COUNTS)[1:], 0))
+        for name in month:
+            month[name] += getattr(day, name)
+    return sorted(found.items(), reverse=True)
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        raise InputError(name, text, "Give a whole number.", "is not a whole number")
+    return int(text)
