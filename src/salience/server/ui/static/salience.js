@@ -1,4 +1,4 @@
-// What HTML and htmx cannot do: copy buttons, closed filters on a narrow screen, and a colour toggle that knows the system's scheme.
+// What HTML and htmx cannot do: copy buttons, closed filters on a narrow screen, charts that a pointer reads, and a colour toggle that knows the system's scheme.
 "use strict";
 
 const narrow = matchMedia("(max-width: 60rem)");
@@ -18,6 +18,28 @@ function prepare(root) {
   for (const field of root.querySelectorAll("select[data-submit], input[data-submit]")) {
     field.addEventListener("change", () => field.form.requestSubmit());
   }
+  for (const place of root.querySelectorAll("[data-plot]")) draw(place);
+}
+
+// Lines over days in the place of the chart of the server, whose colours they have; a pointer reads the values.
+function draw(place) {
+  if (!window.uPlot) return;
+  const { x, series } = JSON.parse(place.dataset.plot);
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const axis = { stroke: colour("soft"), grid: { stroke: colour("rule"), width: 1 }, ticks: { show: false } };
+  const options = {
+    width: place.clientWidth, height: 200, legend: { live: true },
+    scales: { x: { time: false }, y: { range: [0, 1.02] } },
+    axes: [{ ...axis, values: (_, days) => days.map((day) => `${day} d`) }, { ...axis, size: 40 }],
+    series: [
+      { label: "Day", value: (_, day) => (day === null ? "–" : day.toFixed(1)) },
+      ...series.map(({ label }, index) => ({ label, stroke: colour(`s${index % 8}`), width: 1.5, value: (_, part) => (part === null ? "–" : part.toFixed(2)) })),
+    ],
+  };
+  place.replaceChildren();
+  const plot = new uPlot(options, [x, ...series.map(({ values }) => values)], place);
+  new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: 200 })).observe(place);
 }
 
 document.addEventListener("click", async (event) => {

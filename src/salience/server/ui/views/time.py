@@ -37,7 +37,8 @@ STATES: Final = {
 }  # fmt: skip
 """State of a memory in a period -> its description."""
 COUNTS: Final = {
-    "all": "everything", "created": "stored", "changed": "changed", "forgotten": "forgotten", "recalled": "last recalled",
+    "all": "everything", "created": "stored", "changed": "changed", "forgotten": "forgotten",
+    "recalled": "last recalled",
 }  # fmt: skip
 """Counts of a day to draw -> their label."""
 
