@@ -32,6 +32,8 @@ COORDINATES: Final = {
 }  # fmt: skip
 """Parameters of a URL that name the scope -> their labels."""
 THEMES: Final = ("light", "dark")
+FLASH: Final = ("flash", "flash_mac", "undo")
+"""Parameters that no link keeps: the message of one form."""
 KEPT: Final = (*COORDINATES, "theme")
 """Parameters that links from one view to another keep."""
 
@@ -125,26 +127,37 @@ class Page:
         csrf = self.site.sessions.csrf(self.session.id)
         return HTMLResponse(found.render(page=self, csrf=csrf, **values), status)
 
-    def redirect(self, url: str, /, flash: str | None = None) -> Response:
-        """Return a redirect after a form; `flash` is a message that the next page shows once, signed into its URL."""
+    def redirect(self, url: str, /, flash: str | None = None, undo: str = "") -> Response:
+        """Return a redirect after a form; `flash` is a message that the next page shows once, signed into its URL.
+
+        `undo` is a text beside it, also signed, from which that page makes the form that undoes the change.
+        """
         if flash is not None:
-            signature = self.site.sessions.csrf(f"flash {self.session.id} {flash}")[:32]
-            url += ("&" if "?" in url else "?") + urlencode({"flash": flash, "flash_mac": signature})
+            values = {"flash": flash, "flash_mac": self._signature(flash, undo), **({"undo": undo} if undo else {})}
+            url += ("&" if "?" in url else "?") + urlencode(values)
         return RedirectResponse(url, 303)
 
     @property
     def flash(self) -> str | None:
         """The message that the form before left for this page; only messages of this server are shown."""
-        text = self.query.get("flash", "")
-        expected = self.site.sessions.csrf(f"flash {self.session.id} {text}")[:32]
-        return text if hmac.compare_digest(expected.encode(), self.query.get("flash_mac", "").encode()) else None
+        text, given = self.query.get("flash", ""), self.query.get("flash_mac", "")
+        expected = self._signature(text, self.query.get("undo", ""))
+        return text if hmac.compare_digest(expected.encode(), given.encode()) else None
+
+    @property
+    def undo(self) -> str:
+        """The text of `redirect` that undoes the change; empty without one."""
+        return self.query.get("undo", "") if self.flash is not None else ""
+
+    def _signature(self, flash: str, undo: str) -> str:
+        return self.site.sessions.csrf(f"flash {self.session.id} {undo}\n{flash}")[:32]
 
 
 def _with_query(path: str, parameters: Mapping[str, Any]) -> str:
     pairs = [
         (name, item)
         for name, value in parameters.items()
-        if name not in ("flash", "flash_mac")
+        if name not in FLASH
         for item in (value if isinstance(value, list | tuple) else [value])
         if item not in (None, "") or name.startswith("f_")
     ]
