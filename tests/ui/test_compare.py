@@ -49,6 +49,16 @@ def test_six_profiles(client, engine):
     assert client.get("/ui/compare", params={"q": "query", "with": [*names, "memorysync"]}).status_code == 422
 
 
+def test_a_page_of_six_long_answers_stays_small(client, engine):
+    texts = [f"{number} near " + "word " * 2_000 for number in range(40)]
+    engine.remember_many([{"content": text, "user_id": "ann"} for text in texts])
+    names = ["salience", "precise", "mememory", "memlayer", "zeromemory", "cmm"]
+    found = client.get("/ui/compare", params={"q": "near", "with": names, "limit": 15, "min_score": 0})
+    assert found.text.count('class="cell') > 15
+    assert len(found.content) < 300_000
+    assert client.get("/ui/compare", params={"q": "near", "limit": 16}).status_code == 422
+
+
 def test_two_instants(client, engine, clock):
     engine.remember("far", user_id="ann")
     clock.now += timedelta(days=40)

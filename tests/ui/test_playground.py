@@ -85,6 +85,13 @@ def test_the_answer_of_the_past_and_a_limit_out_of_range(client, engine, clock):
         assert client.get(f"{QUESTION}&{wrong}").status_code == 422, wrong
 
 
+def test_a_page_of_long_memories_stays_small(client, engine):
+    engine.remember_many([{"content": f"{number} near " + "word " * 5_000, "user_id": "ann"} for number in range(60)])
+    found = client.get("/ui/playground?q=near&limit=50&min_score=0&scores=1&profile=zeromemory")
+    assert found.text.count('class="hit"') == 50
+    assert len(found.content) < 300_000
+
+
 HARD = "it's \"quoted\" $HOME `x` \\n\n-- 'ünï' query"
 URL = {
     "q": HARD, "profile": "zeromemory", "w_importance": "5", "limit": "7", "min_score": "0.05", "tags": "a b,c",

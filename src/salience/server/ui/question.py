@@ -16,6 +16,8 @@ from salience.server.ui.page import Page
 
 MOST: Final = 50
 """Maximum number of hits on a page."""
+DEFAULT: Final = "salience"
+"""The profile of calls that name none."""
 WEIGHT: Final = "w_"
 """Prefix of the parameters with the weights of signals."""
 SLIDERS: Final = "sliders"
@@ -76,20 +78,21 @@ def profile_names(page: Page) -> tuple[str, ...]:
 
 def profile_named(page: Page, name: str) -> tuple[Profile, dict[str, str]]:
     """Return a profile by its name, and the arguments of a call that name it; raises `InputError` if unknown."""
-    if name == page.profile.name:
-        return page.profile, {}
+    if name == page.profile.name:  # named all the same if code elsewhere would take another default
+        is_built_in = name in profiles.NAMES and page.profile == profiles.load(name)
+        return page.profile, {"profile": name} if is_built_in and name != DEFAULT else {}
     return profiles.load(checks.choice("profile", name, profile_names(page))), {"profile": name}
 
 
-def read(page: Page) -> Question:
-    """Return the question of the URL.
+def read(page: Page, most: int = MOST) -> Question:
+    """Return the question of the URL, which may want at most `most` hits.
 
     Raises:
         InputError: an invalid value.
     """
     profile, named = profile_named(page, page.query.get("profile") or page.profile.name)
     return Question(
-        page.query.get("q", "").strip(), profile, _weights(page, profile), _options(page), named, page.scope
+        page.query.get("q", "").strip(), profile, _weights(page, profile), _options(page, most), named, page.scope
     )
 
 
@@ -106,7 +109,7 @@ def _weights(page: Page, profile: Profile) -> dict[str, float]:
     return found
 
 
-def _options(page: Page) -> dict[str, Any]:
+def _options(page: Page, most: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in OPTIONS:
         text = page.query.get(name, "").strip()
@@ -114,7 +117,7 @@ def _options(page: Page) -> dict[str, Any]:
             continue
         match name:
             case "limit":
-                found[name] = checks.whole(name, int(text) if text.isdecimal() else text, 1, MOST)
+                found[name] = checks.whole(name, int(text) if text.isdecimal() else text, 1, most)
             case "min_score":
                 found[name] = checks.number(name, _number(text), 0.0, 100.0)
             case "kinds" | "tiers" | "tags" | "sessions":
@@ -150,10 +153,10 @@ def _written(value: Any) -> str:
     return f"{value:g}"
 
 
-def values(page: Page, question: Question) -> dict[str, Any]:
+def values(page: Page, question: Question, most: int = MOST) -> dict[str, Any]:
     """Return the values that the form of a question needs in a template."""
     return {
-        "question": question, "PROFILES": profile_names(page), "MOST": MOST, "KINDS": KINDS, "TIERS": TIERS,
+        "question": question, "PROFILES": profile_names(page), "MOST": most, "KINDS": KINDS, "TIERS": TIERS,
         "options": {name: _written(question.options[name]) if name in question.options else "" for name in OPTIONS},
         "sliders": sliders(question),
         "RESET": {name: None for name in page.query if name.startswith(WEIGHT) or name == SLIDERS},

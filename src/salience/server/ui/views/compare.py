@@ -23,6 +23,8 @@ MODES: Final = {"profiles": "Profiles", "instants": "Two instants", "weights": "
 FEWEST: Final = 2
 MOST: Final = 6
 """Number of profiles to compare."""
+HITS: Final = 15
+"""Maximum number of hits of an answer, so that the page of six stays small."""
 DEFAULT: Final = ("salience", "precise", "zeromemory")
 BACK: Final = timedelta(days=30)
 """Time between the instants, unless they are given."""
@@ -50,7 +52,7 @@ class Cell:
 @router.get("/compare")
 def show(page: Visit) -> Response:
     """Return the answers side by side."""
-    asked = question.read(page)
+    asked = question.read(page, HITS)
     mode = checks.choice("mode", page.query.get("mode", "profiles"), tuple(MODES))
     chosen = _chosen(page) if mode == "profiles" else ()
     before, after = _instants(page)
@@ -66,12 +68,12 @@ def show(page: Visit) -> Response:
                     label = f"{at:%Y-%m-%d %H:%M} UTC" if past else "now"
                     sides.append(_side(page, label, _with(asked, options={**options, **past})))
             case _:
-                sides = [_side(page, f"{asked.profile.name}'s own weights", _with(asked, weights={})),
+                sides = [_side(page, "own weights", _with(asked, weights={})),
                          _side(page, "changed weights", asked)]  # fmt: skip
     columns = [[hit.memory.id for hit in side.recall] for side in sides]
     return page.render(
         "views/compare.html",
-        **question.values(page, asked),
+        **question.values(page, asked, HITS),
         mode=mode,
         MODES=MODES,
         MOST_PROFILES=MOST,
