@@ -56,7 +56,7 @@ document.addEventListener("htmx:load", (event) => prepare(event.detail.elt));
 
 // Sliders show their value while they move, and a form leaves out what is as the profile has it.
 document.addEventListener("input", (event) => {
-  const output = event.target.matches("input[type=range]") && event.target.closest("label").querySelector("output");
+  const output = event.target.matches("input[type=range]") && event.target.closest("label")?.querySelector("output");
   if (output) output.value = Number(event.target.value).toFixed(2);
 });
 document.addEventListener("formdata", (event) => {

@@ -143,7 +143,7 @@ def _plot(page: Page, memory: Memory, days: int) -> dict[str, Any]:
         "memory": memory,
         "series": list(zip(names, curves, strict=True)),
         "rows": [(name, [curve[place] for place in places]) for name, curve in zip(names, curves, strict=True)],
-        "heads": ["now" if share == 0 else f"in {days * share:g} days" for share in MARKS],
+        "heads": ["now" if share == 0 else f"in {round(days * share)} days" for share in MARKS],
         "data": {
             "x": [round(days * step / (STEPS - 1), 3) for step in range(STEPS)],
             "series": [
