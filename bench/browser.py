@@ -8,30 +8,40 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
 from playwright.sync_api import Browser, sync_playwright
 
+from salience import compose
 from salience.engine import Engine
 from salience.ports import Keyring
 from salience.records import Grant
 from salience.server.auth import Authenticator, verify_key
 from salience.server.gate import Gate
+from salience.server.metrics import Metrics
 from salience.server.rest.app import Options, app
+from salience.server.telemetry import Traces, VerbTelemetry
 from salience.server.ui import site
 from salience.server.ui.login import Sessions
+from salience.store.keyring import MemoryKeyring
 
 PATIENCE: Final = 30.0
 """Seconds after which a server that does not start, or does not end, is an error."""
 
 
-def dashboard(engine: Engine, keyring: Keyring | None = None, one_time_token: str | None = None) -> FastAPI:
-    """Return a server of an engine with the dashboard; without a keyring, callers need no key."""
+def dashboard(
+    engine: Engine, keyring: Keyring | None = None, one_time_token: str | None = None, target: str | None = None
+) -> FastAPI:
+    """Return a server of an engine with the dashboard; without a keyring, callers need no key.
+
+    `target` is that of the engine, for the sizes of its store.
+    """
     clock, tenant = engine.services.clock, engine.services.tenant
     local = Grant(tenant=tenant, rights=("admin",), name="local") if keyring is None and not one_time_token else None
-    keys: Any = keyring
+    counters = Metrics()
 
     def anonymous() -> Grant | None:
         return local
@@ -40,8 +50,10 @@ def dashboard(engine: Engine, keyring: Keyring | None = None, one_time_token: st
         [] if keyring is None else [lambda token: verify_key(keyring, token, clock())], anonymous
     )
     application = app(Gate(engine), authenticator, Options(is_open=lambda: local is not None))
-    sessions = Sessions(keys, clock, secrets.token_bytes(32), anonymous, tenant, one_time_token)
-    site.mount(application, Gate(engine), sessions)
+    sessions = Sessions(keyring or MemoryKeyring(), clock, secrets.token_bytes(32), anonymous, tenant, one_time_token)
+    observer = VerbTelemetry(counters, Traces(None))
+    database = None if target is None else partial(compose.database, target)
+    site.mount(application, Gate(engine, observer=observer), sessions, database=database, metrics=counters)
     return application
 
 

@@ -51,7 +51,7 @@ def main() -> None:
         page = engine.list(user_id="alice", project="atlas", agent_id="coder", limit=1000)
         chosen = next(one.id for one in page.memories if one.content.startswith("Alice now prefers"))
         recall = engine.recalls(limit=1, project=ANY, user_id=ANY, agent_id=ANY).recalls[0].id
-        with served(dashboard(engine)) as url, chromium() as browser:
+        with served(dashboard(engine, target=f"{folder}/sample.db")) as url, chromium() as browser:
             window = {"width": given.width, "height": 900 if given.width > 600 else 780}
             context = browser.new_context(viewport=window, color_scheme=given.theme, device_scale_factor=1)  # type: ignore[arg-type]
             tab = context.new_page()

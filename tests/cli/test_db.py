@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from sqlite3 import connect
 
@@ -124,7 +125,8 @@ def test_the_status_of_a_file_is_shown(run, run_json, file):
     result = run_json("db", "status")
     assert (result["ready"], result["revision"], result["embedder"], result["user"]) == (True, HEAD, "planted", None)
     assert {table["name"]: table["rows"] for table in result["tables"]}["memories"] == 2
-    assert "table\tmemories\t2 rows" in run("db", "status").stdout.splitlines()
+    assert re.search(r"^table\tmemories\t2 rows\t[\d.]+ kB$", run("db", "status").stdout, re.MULTILINE)
+    assert result["bytes"] >= sum(table["bytes"] for table in result["tables"]) > 0
     assert run("db", "upgrade").stdout == f"{file} is at revision {HEAD}, up to date\n"
     assert run("db", "doctor").stdout == "healthy\n"
     assert "a file needs none" in run("db", "index", code=2).stderr

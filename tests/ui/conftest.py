@@ -50,15 +50,15 @@ def keyring(engine: Engine, target: str) -> Iterator[Keyring]:
 
 
 @pytest.fixture
-def client(engine: Engine) -> TestClient:
+def client(engine: Engine, target: str) -> TestClient:
     """A client of a server that needs no key."""
-    return client_of(dashboard(engine))
+    return client_of(dashboard(engine, target=target))
 
 
 @pytest.fixture
-def keyed(engine: Engine, keyring: Keyring, clock: StoppedClock) -> Keyed:
+def keyed(engine: Engine, keyring: Keyring, clock: StoppedClock, target: str) -> Keyed:
     """Return a function from rights and bounds to a client that is logged in with such a key."""
-    application = dashboard(engine, keyring)
+    application = dashboard(engine, keyring, target=target)
 
     def log_in(*rights: str, **bound: str) -> TestClient:
         token, key = create_key("default", rights or ("admin",), bound, None, None, clock())
@@ -83,7 +83,7 @@ def browser() -> Iterator[Any]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server on the sample store."""
     file = str(tmp_path_factory.mktemp("site") / "sample.db")
-    with sample.opened(file, HashedEmbedder("hashed", 64)) as engine, served(dashboard(engine)) as url:
+    with sample.opened(file, HashedEmbedder("hashed", 64)) as engine, served(dashboard(engine, target=file)) as url:
         yield url
 
 
@@ -116,5 +116,7 @@ def plain_page(browser: Any, site: str) -> Iterator[Any]:
 def fresh_page(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """A page on a sample store of its own, light and 1,600 pixels wide."""
     with ExitStack() as stack:
-        engine = stack.enter_context(sample.opened(str(tmp_path / "fresh.db"), HashedEmbedder("hashed", 64)))
-        yield from _open(browser, stack.enter_context(served(dashboard(engine))), "light", 1600)
+        file = str(tmp_path / "fresh.db")
+        engine = stack.enter_context(sample.opened(file, HashedEmbedder("hashed", 64)))
+        url = stack.enter_context(served(dashboard(engine, target=file)))
+        yield from _open(browser, url, "light", 1600)

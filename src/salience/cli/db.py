@@ -73,6 +73,8 @@ def _state(state: DatabaseState) -> Iterator[tuple[str, ...]]:
     if state.pgvector:
         yield "pgvector", state.pgvector
     yield "model", f"{state.embedder}, {state.dimension:,} numbers" if state.embedder else "none yet"
+    if state.bytes is not None:
+        yield "size", size(state.bytes)
     yield "language", state.language or "none yet"
     if state.user:
         yield "user", state.user, f"works as {state.role}" if state.role else "cannot work with it"

@@ -368,6 +368,7 @@ class DatabaseState:
         user: the connected user; None for a file.
         role: role that runs the statements; None: no such role, or a file.
         is_exact: whether rows are counted instead of estimated.
+        bytes: size of the database or file.
         tables, indexes: ordered by name.
         faults: problems, in words.
         hints: possible improvements, in words.
@@ -384,6 +385,7 @@ class DatabaseState:
     user: str | None = None
     role: str | None = None
     is_exact: bool = False
+    bytes: int | None = None
     tables: tuple[TableState, ...] = ()
     indexes: tuple[IndexState, ...] = ()
     faults: tuple[str, ...] = ()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Final
 
 from fastapi import FastAPI
 from starlette.routing import Route
 
+from salience import compose
 from salience.engine import warm_in_background
 from salience.errors import InputError
 from salience.ports import FINGERPRINTED, Embedder, Keyring
@@ -112,7 +114,15 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
                 keyring, clock, config.cookie_secret(), anonymous, engine.services.tenant, config.one_time_token
             )
             ui_gate = Gate(engine, limits, check_rate, VerbTelemetry(counters, traces))
-            ui.mount(app, ui_gate, sessions, body_limit=settings.server_body_limit)
+            ui.mount(
+                app,
+                ui_gate,
+                sessions,
+                body_limit=settings.server_body_limit,
+                import_limit=settings.server_import_limit,
+                database=None if settings.url == compose.MEMORY else partial(compose.database, settings.url),
+                metrics=counters,
+            )
         streams = Streams(app)
         asgi = RequestTelemetry(streams, mcp.PATH, counters, traces)
         connections = ConnectionLimits(

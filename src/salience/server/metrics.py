@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -46,6 +47,20 @@ class Metric:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     multiprocess_mode: Literal["livesum", "mostrecent"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long a step took: number of times, and the mean, the median and the 95th percentile in seconds.
+
+    The last two are interpolated between the bounds of the histogram.
+    """
+
+    step: str
+    count: int
+    mean: float
+    median: float
+    p95: float
 
 
 _KINDS: Final[Mapping[str, Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
@@ -137,11 +152,42 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return the metrics of this process, or of all worker processes, as text."""
         self._record_pool()
+        return generate_latest(self._everything())
+
+    def latencies(self) -> list[Latency]:
+        """Return the latency of each step of a recall, of this process or of all, in the order of their first run."""
+        sums, buckets = dict[str, float](), dict[str, list[tuple[float, float]]]()
+        for family in self._everything().collect():
+            for sample in family.samples if family.name == "salience_recall_step_seconds" else ():
+                step = sample.labels["step"]
+                if sample.name.endswith("_sum"):
+                    sums[step] = sample.value
+                elif sample.name.endswith("_bucket"):
+                    buckets.setdefault(step, []).append((float(sample.labels["le"]), sample.value))
+        found = []
+        for step, bounds in buckets.items():
+            bounds.sort()
+            if count := int(bounds[-1][1]):
+                quantiles = (quantile(bounds, share) for share in (0.5, 0.95))
+                found.append(Latency(step, count, sums[step] / count, *quantiles))
+        return found
+
+    def _everything(self) -> CollectorRegistry:
         if not getattr(ValueClass, "_multiprocess", False):
-            return generate_latest(self.registry)
+            return self.registry
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-        return generate_latest(together)
+        return together
+
+
+def quantile(bounds: Sequence[tuple[float, float]], share: float) -> float:
+    """Return a quantile from (upper bound, cumulative count), as `histogram_quantile` of Prometheus estimates it."""
+    wanted, low, below = share * bounds[-1][1], 0.0, 0.0
+    for high, count in bounds:
+        if count >= wanted and count > below:
+            return low if math.isinf(high) else low + (high - low) * (wanted - below) / (count - below)
+        low, below = high, count
+    return low
 
 
 def changes(report: UpkeepReport) -> dict[str, int]:

@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any, Final, Self
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from salience.errors import InputError, StoreError, VersionError, Words
 from salience.ports import Distinguish
@@ -17,6 +18,8 @@ from salience.store.schema import HEAD
 _OBJECTS: Final = (
     "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY tbl_name, name"
 )
+
+_BYTES: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
 
 class SQLiteDatabase:
@@ -60,6 +63,12 @@ class SQLiteDatabase:
                 for row in objects
                 if row.type == "table"
             }
+            sizes, whole = _sizes(connection), connection.exec_driver_sql(_BYTES).scalar_one()
+        own = {row.name: sizes.get(row.name) for row in objects}
+        of_tables = {
+            name: sum(own[row.name] or 0 for row in objects if row.tbl_name == name) if sizes else None
+            for name in counts
+        }
         pin = meta.pin()
         return DatabaseState(
             store=self._path,
@@ -70,8 +79,11 @@ class SQLiteDatabase:
             dimension=None if pin is None else pin.dimension,
             language=meta.values.get("language"),
             is_exact=True,
-            tables=tuple(map(TableState, counts, counts.values())),
-            indexes=tuple(IndexState(row.name, row.tbl_name, "btree") for row in objects if row.type == "index"),
+            bytes=whole,
+            tables=tuple(TableState(name, rows, bytes=of_tables[name]) for name, rows in counts.items()),
+            indexes=tuple(
+                IndexState(row.name, row.tbl_name, "btree", own[row.name]) for row in objects if row.type == "index"
+            ),
             faults=faults,
         )
 
@@ -112,3 +124,13 @@ class SQLiteDatabase:
             return found, ()
         has = "no tables yet" if found is None else f"tables of revision {found!r}, older than {HEAD!r}"
         return found, (f"store: {self._path}: it has {has}. Run: salience db upgrade",)
+
+
+def _sizes(connection: Connection) -> dict[str, int]:
+    """Return the bytes of each table and index; none if this SQLite cannot tell."""
+    try:
+        return dict(
+            map(tuple, connection.exec_driver_sql("SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE").all())
+        )
+    except DBAPIError:  # built without dbstat
+        return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from email.message import Message
 from tempfile import TemporaryFile
@@ -46,7 +46,7 @@ def argument_names(verb: Verb) -> tuple[list[str], list[str]]:
     return in_path, rest if is_in_query(verb) else []
 
 
-async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
+async def chunks(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
     """Yield the body in chunks.
 
     Raises:

@@ -104,9 +104,12 @@ class Page:
         scope = {name: value for name, value in self.scope.items() if name in fields}
         return self.site.gate.apply(self.grant, verb, {**scope, **arguments}, function)
 
-    def may(self, verb: str) -> bool:
-        """Return whether the key of the caller has the rights for a verb: show no form that would be refused."""
-        return self.site.gate.may(self.grant, VERBS[verb])
+    def may(self, verb: str | Verb) -> bool:
+        """Return whether the caller's key has the rights for a verb, and no bound that excludes it.
+
+        Show no form that would be refused.
+        """
+        return self.site.gate.may(self.grant, VERBS[verb] if isinstance(verb, str) else verb)
 
     def url(self, path: str = "", /, **parameters: Any) -> str:
         """Return the URL of a view, with the current scope and theme; None removes a parameter."""

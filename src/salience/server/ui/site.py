@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import mimetypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import jinja2
@@ -23,8 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from salience import keywords
 from salience.errors import AccessError, NotFoundError, SalienceError
+from salience.ports import Database
 from salience.records import KINDS, TIERS
 from salience.server.gate import Gate, rate_limiter
+from salience.server.metrics import Metrics
 from salience.server.rest.app import NO_TELEMETRY
 from salience.server.rest.responses import HttpError
 from salience.server.ui import charts, login, texts
@@ -53,6 +56,7 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 FORM_LIMIT: Final = 8 * 1024 * 1024
+IMPORT_LIMIT: Final = 1024**3
 LOGIN_RATE: Final = "30/minute"
 """Maximum rate of logins from one address."""
 _LOGIN: Final = "login"
@@ -70,16 +74,29 @@ class Site:
         gate: rights, bounds, limits and rates, as for the API.
         sessions: of the callers.
         templates: the Jinja environment.
-        body_limit: maximum length of a form, bytes.
+        body_limit, import_limit: maximum length of a form, and of an import, bytes.
+        database: opens the database of the store for its operator; None for a store in memory.
+        metrics: of the server, if it has any.
     """
 
     gate: Gate
     sessions: Sessions
     templates: jinja2.Environment
     body_limit: int
+    import_limit: int
+    database: Callable[[], Database] | None
+    metrics: Metrics | None
 
 
-def app(gate: Gate, sessions: Sessions, *, body_limit: int = FORM_LIMIT) -> FastAPI:
+def app(
+    gate: Gate,
+    sessions: Sessions,
+    *,
+    body_limit: int = FORM_LIMIT,
+    import_limit: int = IMPORT_LIMIT,
+    database: Callable[[], Database] | None = None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
     """Return the dashboard; `mount` adds it to a server."""
     application = FastAPI(
         openapi_url=None,
@@ -95,7 +112,7 @@ def app(gate: Gate, sessions: Sessions, *, body_limit: int = FORM_LIMIT) -> Fast
             LoginRequiredError: _to_login,
         },
     )
-    application.state.site = Site(gate, sessions, environment(), body_limit)
+    application.state.site = Site(gate, sessions, environment(), body_limit, import_limit, database, metrics)
     application.state.check_login_rate = rate_limiter(LOGIN_RATE)
     application.include_router(_router)
     for view in VIEWS:
@@ -103,11 +120,14 @@ def app(gate: Gate, sessions: Sessions, *, body_limit: int = FORM_LIMIT) -> Fast
     return application
 
 
-def mount(application: FastAPI, gate: Gate, sessions: Sessions, *, body_limit: int = FORM_LIMIT) -> None:
-    """Add the dashboard to the application of `salience.server.rest`, whose middleware checks hosts and origins."""
+def mount(application: FastAPI, gate: Gate, sessions: Sessions, **options: Any) -> None:
+    """Add the dashboard to the application of `salience.server.rest`, whose middleware checks hosts and origins.
+
+    `options` are those of `app`.
+    """
     application.router.routes += [
         Route(BASE, lambda _: RedirectResponse(f"{BASE}/")),
-        Mount(BASE, app(gate, sessions, body_limit=body_limit)),
+        Mount(BASE, app(gate, sessions, **options)),
     ]
 
 
@@ -127,7 +147,7 @@ def environment() -> jinja2.Environment:
     }  # fmt: skip
     found.filters |= {
         "ago": texts.ago, "day": texts.day, "instant": texts.instant, "iso": texts.iso, "json": compact_json,
-        "number": texts.number, "plural": texts.plural,
+        "number": texts.number, "plural": texts.plural, "size": texts.size,
     }  # fmt: skip
     return found
 

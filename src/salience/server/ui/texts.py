@@ -39,6 +39,16 @@ def number(value: float, digits: int = 2) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
 
 
+def size(count: int) -> str:
+    """Return a number of bytes: `812 B`, `2.4 MB`."""
+    value, units = float(count), ("B", "kB", "MB", "GB", "TB")
+    for unit in units:
+        if value < 999.5 or unit == units[-1]:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+
+
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """Return a count with its noun: `1 memory`, `2,000 memories`."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

@@ -375,6 +375,7 @@ class PostgresDatabase:
             with self._engine.connect() as connection:
                 tables = tuple(TableState(*row) for row in connection.exec_driver_sql(_TABLES, (SCHEMA,)))
                 indexes = tuple(checking.indexes(connection))
+                size = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
                 insecure = checking.security_faults(connection) if found.revision == HEAD else []
         faults = [problem for problem, _, _ in insecure]
         try:
@@ -396,6 +397,7 @@ class PostgresDatabase:
             language=meta.values.get("language"),
             user=found.user.name,
             role=None if found.role is None else found.role.name,
+            bytes=size,
             tables=tables,
             indexes=indexes,
             faults=tuple(faults),
