@@ -110,7 +110,12 @@ def test_a_session_ends_with_its_key_and_with_time(keyed, keyring, clock):
 
 @pytest.mark.parametrize(
     "change",
-    [lambda text: text[:-1] + ("1" if text.endswith("0") else "0"), lambda text: "x" + text, lambda text: "....", lambda text: "local" + text[12:]],
+    [
+        lambda text: text[:-1] + ("1" if text.endswith("0") else "0"),
+        lambda text: "x" + text,
+        lambda text: "....",
+        lambda text: "local" + text[12:],
+    ],
 )
 def test_a_changed_cookie_is_no_session(keyed, change):
     client = keyed("read")
