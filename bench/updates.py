@@ -1,11 +1,12 @@
 """Fit the model of updates, rank/updates.npz, and measure it on attributes and worlds that it was not fitted on.
 
-    python -m bench.updates measure                                 four rounds, each with a quarter left out
-    python -m bench.updates fit src/salience/rank/updates.npz       on everything
+    python -m bench.updates measure                                 fitted without a quarter of the attributes
+    python -m bench.updates fit src/salience/rank/updates.npz       on all attributes, a few minutes; needs PyTorch
 
-The data are the statements of bench/update_statements.txt, from which `persona` makes stores, and the worlds of
-`evaluate/data/everyday/fit`. Each question is ranked as `recall` ranks it, up to the stage `update`. Pairs of an older
-memory and a newer one are positive if the newer one makes the older one wrong for that question.
+The data are the statements of bench/update_statements.txt, from which `persona` makes stores, the worlds of
+`evaluate/data/everyday/fit`, and those of bench/worlds/fit. Both commands leave out bench/worlds/report. Each question
+is ranked as `recall` ranks it, up to the stage `update`. Pairs of an older memory and a newer one are positive if the
+newer one makes the older one wrong for that question. Repeat the fit when the token vectors change.
 """
 
 from __future__ import annotations
@@ -13,51 +14,63 @@ from __future__ import annotations
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
+import torch
 import typer
 from numpy.typing import NDArray
+from torch import nn
 
 import salience
-from salience.batch import Embedding
-from salience.evaluate.datasets import everyday
-from salience.models.minilm import MiniLM
+from salience.batch import Embedding, Tokens
+from salience.evaluate.datasets import Conversation, everyday
+from salience.evaluate.datasets.loader import document
+from salience.models.minilm import TOKEN_SIZE, MiniLM
 from salience.rank import profiles
 from salience.rank.bounds import pruning
 from salience.rank.run import advanced
-from salience.rank.stages import State, within_reach
-from salience.rank.update_model import FEATURES, features
-from salience.recall import gather, make_need, with_vectors
+from salience.rank.stages import State
+from salience.rank.update_model import CONTEXT, FAR, MAX_TOKENS, candidates, context, padded
+from salience.recall import gather, make_need, token_reader, with_vectors
 from salience.records import Query, Scope
 
 Array = NDArray[Any]
-STATEMENTS: Final = Path(__file__).parent / "update_statements.txt"
+HERE: Final = Path(__file__).parent
+STATEMENTS: Final = HERE / "update_statements.txt"
 NOW: Final = datetime(2026, 11, 20, 18, tzinfo=UTC)
-PERSONAS: Final = 70
+PERSONAS: Final = 40
 """Stores made from the statements."""
 ATTRIBUTES: Final = 45
 """Attributes of a persona."""
-POOL: Final = 100
+POOL: Final = 40
 """Best rows that are compared; the parameter `reach` of the stage."""
-RANK: Final = 8
-"""Columns of each pair of projections."""
-ALONE: Final = 4
-HIDDEN: Final = 16
-EPOCHS: Final = 6
-BATCH: Final = 2048
-RATE: Final = 0.01
-DECAY: Final = 1e-2
-"""Decay of the projections; that of the hidden layer is 1e-4."""
-WORLD: Final = 4.0
+OLDER: Final = 20
+"""Best rows that are the older one of a positive pair."""
+WRONG: Final = (6, 4, 4, 1, 1, 1, 1, 1)
+"""Negative pairs of each of the best rows as the older one."""
+FOUND: Final = 32
+"""Columns of the projections by which tokens find each other."""
+COMPARED: Final = 32
+"""Columns of a comparison."""
+HIDDEN: Final = 32
+EPOCHS: Final = 4
+BATCH: Final = 256
+RATE: Final = 2e-3
+DECAY: Final = 0.02
+DROPOUT: Final = 0.2
+TOKENS_OFF: Final = 0.1
+"""Share of the tokens that a step of the fit leaves out."""
+WORLD: Final = 2.0
 """Weight of a pair of a world; a pair of a persona has 1, a positive pair `POSITIVE` times that."""
-POSITIVE: Final = 5.0
-ROUNDS: Final = 4
-THRESHOLDS: Final = (0.5, 0.62, 0.73, 0.82, 0.88)
+POSITIVE: Final = 3.0
+UNASKED: Final = 0.3
+"""Weight of a positive pair of another attribute than the question's."""
+THRESHOLDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
 """Least probabilities to measure."""
 
 # --- Statements ------------------------------------------------------------------------------------------------------
@@ -156,48 +169,67 @@ def persona(chance: random.Random) -> tuple[list[Told], list[tuple[str, str]]]:
 
 # --- Pairs -----------------------------------------------------------------------------------------------------------
 
-Label = Callable[[int, int | None], bool | None]
-"""(older, newer) -> whether the newer memory updates the older one; None: not said. With None as the newer one: whether
-the older one states what the question asks for, now or before."""
+Label = Callable[[int, int], tuple[bool, float] | None]
+"""(older, newer), places in a store -> whether the newer memory updates the older one for the question, and the weight
+of the pair; None: not said."""
 
 
 @dataclass
 class Pairs:
-    """Pairs with what the model reads, one a row; `question` numbers the pairs (question, older memory)."""
+    """Pairs with what the model reads, one a row.
 
-    features: list[Array] = field(default_factory=list)
-    vectors: list[tuple[Array, Array, Array]] = field(default_factory=list)
+    Attributes:
+        tokens: text -> its place and token vectors.
+        texts: places of the texts of the query, the older memory, and the newer one.
+        known: of `context`.
+        positive, weight: as `Label` gives them; the weight is 0 for pairs that are measured only.
+        groups: attributes of the pair and the question, or the name of the world; the question's own comes first.
+        question: number of the question and the older memory.
+        asked: whether the question asks for the older memory or its update.
+        compared: whether a recall compares the two.
+        before: whether the newer one is first without the model.
+    """
+
+    tokens: dict[str, tuple[int, Tokens]] = field(default_factory=dict)
+    texts: list[tuple[int, int, int]] = field(default_factory=list)
+    known: list[Array] = field(default_factory=list)
     positive: list[bool] = field(default_factory=list)
-    scores: list[tuple[float, float]] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    groups: list[tuple[str, ...]] = field(default_factory=list)
     question: list[int] = field(default_factory=list)
     asked: list[bool] = field(default_factory=list)
-    near: list[bool] = field(default_factory=list)
-    groups: list[frozenset[str]] = field(default_factory=list)
-    gold: list[str] = field(default_factory=list)
+    compared: list[bool] = field(default_factory=list)
+    before: list[bool] = field(default_factory=list)
 
 
 class Kept:
     """The default embedder with its vectors kept, under its own name."""
 
-    name, dimension = MiniLM.name, MiniLM.dimension
+    name, dimension, token_size = MiniLM.name, MiniLM.dimension, TOKEN_SIZE
 
     def __init__(self) -> None:
-        self._model, self._vectors = MiniLM(), dict[str, Array]()
+        self._model, self._vectors = MiniLM(), dict[str, tuple[Array, Tokens]]()
 
     def embed(self, texts: Sequence[str], /) -> Array:
         """Return the vectors of texts."""
+        return self.embed_tokens(texts)[0]
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Array, list[Tokens]]:
+        """Return the vectors and the token vectors of texts."""
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        self._vectors.update(zip(new, self._model.embed(new), strict=True))
-        return np.stack([self._vectors[text] for text in texts])
+        if new:
+            self._vectors.update(zip(new, zip(*self._model.embed_tokens(new), strict=True), strict=True))
+        vectors, tokens = zip(*[self._vectors[text] for text in texts], strict=True)
+        return np.stack(vectors), list(tokens)
 
 
 def before_update(memory: Any, embedder: Kept, text: str, now: datetime) -> State:
     """Return the ranking before the stage `update`, with the memories that a later memory of the fact replaced."""
     profile, services = profiles.load("salience"), memory.services
     need, texts = make_need(services, profile, Query(text=text, scope=Scope(user_id="u"), now=now, limit=10), now)
-    need = with_vectors(need, [Embedding(vector) for vector in embedder.embed(texts)])
+    need = with_vectors(need, [Embedding(*one) for one in zip(*embedder.embed_tokens(texts), strict=True)])
     need = replace(need, pruning=pruning(profile, need))
-    state = State.start(profile, gather(services, need, text), need)
+    state = State.start(profile, gather(services, need, text), need, token_reader(services, need))
     for step, name in enumerate(profile.stages):
         if name == "update":
             break
@@ -207,43 +239,47 @@ def before_update(memory: Any, embedder: Kept, text: str, now: datetime) -> Stat
 
 
 def collect(
-    pairs: Pairs, state: State, numbers: dict[str, int], label: Label, names: Callable[[int, int], tuple[str, ...]],
-    near: Callable[[int, int], bool], chance: random.Random, most: int,
+    pairs: Pairs, embedder: Kept, memory: Any, texts: Sequence[str], numbers: dict[str, int],
+    query: tuple[str, datetime], label: Label, groups: Callable[[int, int], tuple[str, ...]], wanted: set[int], chance: random.Random,
 ) -> None:  # fmt: skip
-    """Add the pairs of one question: all positive ones, and at most `most` others for each older memory."""
-    batch, pool = state.batch, within_reach(state)[:POOL]
-    memory = [numbers[one] for one in batch.ids[pool].tolist()]
-    made = batch["created_at"][pool]
-    for older in range(min(20, len(pool))):
-        asked = label(memory[older], None) is True
-        if not asked and older >= 4:
-            continue
-        newer = np.flatnonzero(made > made[older]).tolist()
-        found = {place: label(memory[older], memory[place]) for place in newer}
-        wrong = [place for place in newer if found[place] is False]
-        count = most if asked else 5
-        wrong = wrong[: count // 2] + chance.sample(
-            wrong[count // 2 :], min(max(0, len(wrong) - count // 2), count // 2)
-        )
-        chosen = np.array([*(place for place in newer if found[place]), *wrong], np.intp)
-        if not len(chosen):
-            continue
-        same = np.full(len(chosen), older)
-        number = pairs.question[-1] + 1 if pairs.question else 0
-        assert batch.vectors is not None
-        assert state.need.vector is not None
-        vectors = batch.vectors.at(pool)
-        pairs.features.extend(features(batch, state.need, pool, same, chosen))
-        for place in chosen.tolist():
-            pairs.vectors.append((vectors[older], vectors[place], state.need.vector))
-            pairs.positive.append(bool(found[place]))
-            pairs.scores.append((float(state.scores[pool[older]]), float(state.scores[pool[place]])))
-            pairs.question.append(number)
-            pairs.asked.append(asked)
-            pairs.near.append(near(memory[older], memory[place]))
-            group = names(memory[older], memory[place])
-            pairs.gold.append(group[0])
-            pairs.groups.append(frozenset(group))
+    """Add the pairs of one question: those that a recall compares, and all positive ones."""
+    state = before_update(memory, embedder, *query)
+    if state.need.tense == "former":
+        return
+    batch, pool = state.batch, state.rows[:POOL]
+    place = [numbers[one] for one in batch.ids[pool].tolist()]
+    older, newer = candidates(batch, pool, len(WRONG))
+    compared = set(zip(older.tolist(), newer.tolist(), strict=True))
+    made, scores = batch["created_at"][pool], state.scores[pool]
+    found: dict[tuple[int, int], tuple[bool, float]] = {}
+    for one in range(min(OLDER, len(pool))):
+        labels = {other: label(place[one], place[other]) for other in np.flatnonzero(made > made[one]).tolist()}
+        right = [other for other, given in labels.items() if given and given[0]]
+        wrong = [other for other, given in labels.items() if given and not given[0] and (one, other) in compared]
+        fitted = chance.sample(wrong, min(len(wrong), WRONG[one])) if one < len(WRONG) else []
+        found |= {(one, other): (True, labels[other][1]) for other in right}  # type: ignore[index]
+        found |= {(one, other): (False, labels[other][1] if other in fitted else 0.0) for other in wrong}  # type: ignore[index]
+    if not found:
+        return
+    older, newer = np.array(list(found)).T
+    first, known = (
+        {one: (pairs.question[-1] + 1 if pairs.question else 0) + one for one in range(OLDER)},
+        context(batch, pool, older, newer),
+    )
+    for (one, other), row in zip(found, known, strict=True):
+        spoken = query[0], texts[place[one]], texts[place[other]]
+        for text, tokens in zip(spoken, embedder.embed_tokens(spoken)[1], strict=True):
+            pairs.tokens.setdefault(text, (len(pairs.tokens), tokens))
+        pairs.texts.append(tuple([pairs.tokens[text][0] for text in spoken]))  # type: ignore[arg-type]
+        pairs.known.append(row)
+        positive, weight = found[one, other]
+        pairs.positive.append(positive)
+        pairs.weight.append(weight)
+        pairs.groups.append(groups(place[one], place[other]))
+        pairs.question.append(number + one)
+        pairs.asked.append(place[one] in wanted)
+        pairs.compared.append((one, other) in compared)
+        pairs.before.append(bool(scores[other] > scores[one]))
 
 
 def of_personas(pairs: Pairs, embedder: Kept, chance: random.Random) -> None:
@@ -257,159 +293,170 @@ def of_personas(pairs: Pairs, embedder: Kept, chance: random.Random) -> None:
             numbers = {receipt.memory.id: number for number, receipt in enumerate(receipts)}
             for text, attribute in questions:
 
-                def label(older: int, newer: int | None, attribute: str = attribute) -> bool | None:
-                    one = told[older]  # noqa: B023 - used in this round only
-                    if newer is None:
-                        return one.attribute == attribute and one.role == "o"
-                    other = told[newer]  # noqa: B023
-                    if other.role == "n" and other.attribute == attribute:
-                        return True if one.role == "o" and one.attribute == attribute else None
-                    return None if other.role == "n" and one.attribute == other.attribute else False
+                def label(
+                    older: int, newer: int, told: list[Told] = told, attribute: str = attribute
+                ) -> tuple[bool, float] | None:
+                    one, other = told[older], told[newer]
+                    if other.role == "n" and one.attribute == other.attribute:
+                        asked = one.attribute == attribute
+                        return (True, 1.0 if asked else UNASKED) if one.role == "o" else None if asked else (False, 1.0)
+                    return False, 1.0
 
-                def near(older: int, newer: int, attribute: str = attribute) -> bool:
-                    one, other = told[older], told[newer]  # noqa: B023
-                    return one.role == "o" and other.role == "m" and one.attribute == other.attribute == attribute
+                def groups(
+                    older: int, newer: int, told: list[Told] = told, attribute: str = attribute
+                ) -> tuple[str, ...]:
+                    return attribute, told[older].attribute, told[newer].attribute
 
-                def names(older: int, newer: int, attribute: str = attribute) -> tuple[str, ...]:
-                    return told[older].attribute, told[newer].attribute, attribute  # noqa: B023
-
-                state = before_update(memory, embedder, text, NOW)
-                collect(pairs, state, numbers, label, names, near, chance, 30)
+                wanted = {place for place, one in enumerate(told) if one.attribute == attribute and one.role == "o"}
+                texts = [one.text for one in told]
+                collect(pairs, embedder, memory, texts, numbers, (text, NOW), label, groups, wanted, chance)
 
 
-def of_worlds(pairs: Pairs, embedder: Kept, chance: random.Random) -> None:
-    """Add the pairs of the everyday worlds in English."""
-    for world in everyday.worlds("fit"):
-        if world.name.startswith("polyglot"):
-            continue
+def of_worlds(pairs: Pairs, embedder: Kept, chance: random.Random, worlds: Iterable[Conversation]) -> None:
+    """Add the pairs of worlds."""
+    for world in worlds:
         refs = [belief.ref for belief in world.beliefs]
+        texts = [belief.draft.content for belief in world.beliefs]
+        asked = [one for one in world.questions if one.category != "past" and one.answerable]
+        places = [({*map(refs.index, one.evidence)}, {*map(refs.index, one.outdated)}) for one in asked]
+        known = {(one, other) for right, old in places for one in old for other in right | old}
         with salience.connect(":memory:", embedder=embedder) as memory:
             drafts = [replace(belief.draft, scope=Scope(user_id="u")) for belief in world.beliefs]
-            receipts = memory.remember_many(drafts)
-            numbers = {receipt.memory.id: number for number, receipt in enumerate(receipts)}
-            for question in world.questions:
-                if question.category == "past" or not question.answerable:
-                    continue
-                answers = {refs.index(ref) for ref in question.evidence}
-                outdated = {refs.index(ref) for ref in question.outdated}
+            numbers = {one.memory.id: number for number, one in enumerate(memory.remember_many(drafts))}
+            for question, (answers, outdated) in zip(asked, places, strict=True):
 
                 def label(
-                    older: int, newer: int | None, answers: set[int] = answers, outdated: set[int] = outdated
-                ) -> bool | None:
-                    if newer is None:
-                        return older in outdated | answers
-                    if newer in answers:
-                        return True if older in outdated else None
-                    return None if older in outdated and newer in outdated else False
+                    older: int, newer: int, answers: set[int] = answers, outdated: set[int] = outdated,
+                    known: set[tuple[int, int]] = known,
+                ) -> tuple[bool, float] | None:  # fmt: skip
+                    if older in outdated and newer in answers:
+                        return True, WORLD
+                    if older in outdated and newer in outdated:
+                        return None
+                    return None if (older, newer) in known and older not in answers else (False, WORLD)
 
-                def names(older: int, newer: int, name: str = f"world {world.name}") -> tuple[str, ...]:
+                def groups(older: int, newer: int, name: str = f"world {world.name}") -> tuple[str, ...]:
                     return (name,)
 
                 assert question.now is not None
-                state = before_update(memory, embedder, question.question, question.now)
-                collect(pairs, state, numbers, label, names, lambda older, newer: False, chance, 60)
+                query = question.question, question.now
+                collect(pairs, embedder, memory, texts, numbers, query, label, groups, answers | outdated, chance)
 
 
-def collected() -> Pairs:
-    """Return the pairs of personas and worlds; the same in every run."""
-    pairs, embedder, chance = Pairs(), Kept(), random.Random(7)
-    of_personas(pairs, embedder, chance)
-    of_worlds(pairs, embedder, chance)
-    return pairs
+def worlds(half: everyday.Half) -> list[Conversation]:
+    """Return the worlds of bench/worlds of one half; for `fit`, those of the package too."""
+    paths = sorted((HERE / "worlds" / half).glob("*.json"))
+    own = [next(everyday.read(path, document(path))) for path in paths]
+    return [*everyday.worlds("fit"), *own] if half == "fit" else own
 
 
 # --- The network -----------------------------------------------------------------------------------------------------
 
-Weights = dict[str, Array]
+
+class Network(nn.Module):  # type: ignore[misc]
+    """`UpdateModel` in PyTorch, with the same names of weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def normal(*shape: int, scale: float = 1.0) -> nn.Parameter:
+            return nn.Parameter(torch.randn(*shape) * scale / shape[-2] ** 0.5)
+
+        side = (2, TOKEN_SIZE, COMPARED)
+        self.find = nn.Parameter(torch.stack([torch.eye(TOKEN_SIZE)[:, :FOUND]] * 3) * 1.1)
+        self.sharpness = nn.Parameter(torch.tensor([5.0, 8.0]))
+        self.own, self.other, self.both = normal(*side, scale=3), normal(*side, scale=3), normal(*side, scale=9)
+        self.asked, self.both_asked = normal(*side, scale=1.5), normal(*side, scale=4.5)
+        self.found, self.bias = normal(2, 3, COMPARED), nn.Parameter(torch.zeros(2, COMPARED))
+        self.hidden = normal(4 * COMPARED + len(CONTEXT), HIDDEN)
+        self.hidden_bias = nn.Parameter(torch.zeros(HIDDEN))
+        self.output = nn.Parameter(torch.randn(HIDDEN) / HIDDEN**0.5)
+        self.output_bias = nn.Parameter(torch.tensor(-1.0))
+        self.drop = nn.Dropout(DROPOUT)
+
+    def forward(self, words: Sequence[torch.Tensor], held: Sequence[torch.Tensor], known: torch.Tensor) -> torch.Tensor:
+        """Return the logits of pairs.
+
+        Args:
+            words: unit token vectors of the query, the older memory, and the newer one, each [p, l, d].
+            held: which places hold a token, each bool[p, l].
+            known: [p, len(CONTEXT)].
+        """
+        query, older, newer = words
+        near = (older @ self.find[1]) @ (newer @ self.find[2]).transpose(1, 2)
+        pooled = []
+        for side, (own, other, likeness) in enumerate(((1, 2, near), (2, 1, near.transpose(1, 2)))):
+            to_query = (words[own] @ self.find[0]) @ (query @ self.find[0]).transpose(1, 2)
+            to_query = to_query.masked_fill(~held[0][:, None], float(FAR))
+            wanted = (to_query * self.sharpness[0]).softmax(-1) @ query
+            likeness = likeness.masked_fill(~held[other][:, None], float(FAR))
+            seen = (likeness * self.sharpness[1]).softmax(-1) @ words[other]
+            by_query, by_other = to_query.amax(2), likeness.amax(2)
+            text = self.drop(words[own])
+            compared = text @ self.own[side] + seen @ self.other[side] + (text * seen) @ self.both[side]
+            compared = compared + wanted @ self.asked[side] + (wanted * text) @ self.both_asked[side]
+            greatest = torch.stack((by_query, by_other, by_query * by_other), 2)
+            compared = torch.relu(compared + greatest @ self.found[side] + self.bias[side]) * held[own][..., None]
+            pooled += [compared.sum(1) / held[own].sum(1, keepdim=True), compared.amax(1)]
+        inputs = self.drop(torch.cat([*pooled, known], 1))
+        return torch.relu(inputs @ self.hidden + self.hidden_bias) @ self.output + self.output_bias
 
 
-def start(chance: np.random.Generator, dimension: int) -> Weights:
-    """Return the weights before the first step."""
-    features, inputs = len(FEATURES), len(FEATURES) + 2 * RANK + 3 * ALONE
-    alike, fits = (chance.normal(0, 0.7, (dimension, RANK)) for _ in range(2))
-    direct = np.zeros(inputs)
-    direct[features : features + 2 * RANK] = 0.3
-    weights = {
-        "alike": np.stack([alike, alike]),
-        "fits": np.stack([fits, fits]),
-        "alone": chance.normal(0, 0.05, (3, dimension, ALONE)),
-        "hidden": chance.normal(0, 1, (inputs, HIDDEN)) / np.sqrt(inputs),
-        "hidden_bias": np.zeros(HIDDEN),
-        "direct": direct,
-        "output": chance.normal(0, 1, HIDDEN) / np.sqrt(HIDDEN),
-        "bias": np.zeros(1),
-    }
-    return {name: weight.astype(np.float32) for name, weight in weights.items()}
+class Rows:
+    """Pairs as tensors."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        words, held = padded([tokens[:MAX_TOKENS] for _, tokens in pairs.tokens.values()])
+        self.words, self.held = torch.from_numpy(words), torch.from_numpy(held)
+        self.texts, self.known = torch.tensor(pairs.texts), torch.from_numpy(np.stack(pairs.known))
+        self.length = self.held.sum(1).numpy()[np.array(pairs.texts)[:, 1:]].sum(axis=1)
+
+    def logits(self, network: Network, rows: Array, off: float = 0.0) -> torch.Tensor:
+        """Return the logits of pairs; `off` is the share of tokens to leave out."""
+        words, held = [], []
+        for text in self.texts[rows].T:
+            has = self.held[text]
+            has = has[:, : int(has.sum(1).max())]
+            words.append(self.words[text, : has.shape[1]])
+            kept = has & (torch.rand(has.shape) >= off)
+            held.append(torch.where(kept.any(1, keepdim=True), kept, has))
+        found: torch.Tensor = network(words, held, self.known[rows])
+        return found
 
 
-def logits(weights: Weights, known: Array, vectors: Array) -> tuple[Array, Array, Array, list[Array]]:
-    """Return the logits, the values of the hidden layer, its input, and the projections.
-
-    Args:
-        weights: of the network.
-        known: float32[p, f], the features.
-        vectors: float32[3, p, d], of the older memory, the newer one, and the query.
-    """
-    older, newer, query = vectors
-    sides = [
-        older @ weights["alike"][0], newer @ weights["alike"][1], query @ weights["fits"][0], newer @ weights["fits"][1]
-    ]  # fmt: skip
-    alone = [vector @ weight for vector, weight in zip(vectors, weights["alone"], strict=True)]
-    inputs = np.hstack([known, sides[0] * sides[1], sides[2] * sides[3], *alone])
-    hidden = np.tanh(inputs @ weights["hidden"] + weights["hidden_bias"])
-    return hidden @ weights["output"] + inputs @ weights["direct"] + weights["bias"], hidden, inputs, sides
-
-
-def gradients(weights: Weights, known: Array, vectors: Array, positive: Array, weight: Array) -> Weights:
-    """Return the gradients of the weighted mean cross entropy."""
-    older, newer, query = vectors
-    found, hidden, inputs, sides = logits(weights, known, vectors)
-    error = ((1 / (1 + np.exp(-found)) - positive) * weight / weight.sum()).astype(np.float32)
-    into = (error[:, None] * weights["output"]) * (1 - hidden**2)
-    back = into @ weights["hidden"].T + error[:, None] * weights["direct"]
-    alike, fits, *alone = np.split(
-        back[:, known.shape[1] :], [RANK, 2 * RANK, 2 * RANK + ALONE, 2 * RANK + 2 * ALONE], axis=1
+def fitted(rows: Rows, positive: Array, weight: Array, seed: int = 0) -> Network:
+    """Return the mean of the weights over the second half of `EPOCHS` epochs of AdamW."""
+    torch.manual_seed(seed)
+    chance, network = np.random.default_rng(seed), Network()
+    used = np.flatnonzero(weight > 0)
+    weights = torch.from_numpy((weight * np.where(positive, POSITIVE, 1.0) / weight[used].mean()).astype(np.float32))
+    truth = torch.from_numpy(positive.astype(np.float32))
+    steps, step = EPOCHS * -(-len(used) // BATCH), 0
+    optimiser = torch.optim.AdamW(network.parameters(), RATE, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: min(1.0, step / 100) * max(0.02, 1 - step / (steps + 1))
     )
-    return {
-        "alike": np.stack([older.T @ (alike * sides[1]), newer.T @ (alike * sides[0])]),
-        "fits": np.stack([query.T @ (fits * sides[3]), newer.T @ (fits * sides[2])]),
-        "alone": np.stack([vector.T @ part for vector, part in zip(vectors, alone, strict=True)]),
-        "hidden": inputs.T @ into,
-        "hidden_bias": into.sum(axis=0),
-        "direct": inputs.T @ error,
-        "output": hidden.T @ error,
-        "bias": error.sum(keepdims=True),
-    }
-
-
-def fit(known: Array, vectors: Array, positive: Array, weight: Array, seed: int = 0) -> Weights:
-    """Return the weights after `EPOCHS` epochs of Adam, for features as `FEATURES` gives them."""
-    chance = np.random.default_rng(seed)
-    mean, spread = known.mean(axis=0), known.std(axis=0) + 1e-6
-    known = (known - mean) / spread
-    weights = start(chance, vectors.shape[2])
-    first = {name: np.zeros_like(value) for name, value in weights.items()}
-    second = {name: np.zeros_like(value) for name, value in weights.items()}
-    steps = EPOCHS * -(-len(known) // BATCH)
-    step = 0
+    mean = torch.optim.swa_utils.AveragedModel(network, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.995))
     for _ in range(EPOCHS):
-        order = chance.permutation(len(known))
-        for at in range(0, len(order), BATCH):
-            rows = order[at : at + BATCH]
+        order = chance.permutation(used)
+        blocks = np.array_split(order, max(1, len(order) // (32 * BATCH)))  # texts of like length together are fast
+        sorted_blocks = [block[np.argsort(rows.length[block], kind="stable")] for block in blocks]
+        batches = [block[at : at + BATCH] for block in sorted_blocks for at in range(0, len(block), BATCH)]
+        for place in chance.permutation(len(batches)).tolist():
+            batch = batches[place]
+            loss = nn.functional.binary_cross_entropy_with_logits(
+                rows.logits(network, batch, TOKENS_OFF), truth[batch], weights[batch]
+            )
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
             step += 1
-            found = gradients(weights, known[rows], vectors[:, rows], positive[rows], weight[rows])
-            for name, gradient in found.items():
-                gradient = gradient + (DECAY if name in ("alike", "fits", "alone") else 1e-4) * weights[name]
-                first[name] = 0.9 * first[name] + 0.1 * gradient
-                second[name] = 0.999 * second[name] + 0.001 * gradient**2
-                size = RATE * (1 - step / (steps + 1)) / (1 - 0.9**step)
-                weights[name] -= size * first[name] / (np.sqrt(second[name] / (1 - 0.999**step)) + 1e-8)
-    count = known.shape[1]  # the scales of the features go into the weights
-    weights["hidden_bias"] = weights["hidden_bias"] - (mean / spread) @ weights["hidden"][:count]
-    weights["bias"] = weights["bias"] - (mean / spread) @ weights["direct"][:count]
-    weights["hidden"][:count] /= spread[:, None]
-    weights["direct"][:count] /= spread
-    return weights
+            if step > steps // 2:
+                mean.update_parameters(network)
+    found: Network = mean.module.eval()
+    return found
 
 
 # --- Commands --------------------------------------------------------------------------------------------------------
@@ -417,53 +464,50 @@ def fit(known: Array, vectors: Array, positive: Array, weight: Array, seed: int 
 app = typer.Typer(add_completion=False)
 
 
-def arrays(pairs: Pairs) -> tuple[Array, Array, Array, Array]:
-    """Return the features, the vectors, whether each pair is positive, and its weight."""
-    known, positive = np.stack(pairs.features), np.array(pairs.positive, np.float32)
-    vectors = np.stack([np.stack(column) for column in zip(*pairs.vectors, strict=True)])
-    is_world = np.array([gold.startswith("world ") for gold in pairs.gold])
-    weight = np.where(positive > 0, POSITIVE, 1.0) * np.where(is_world, WORLD, 1.0)
-    return known, vectors, positive, weight.astype(np.float32)
+def collected(*halves: everyday.Half) -> Pairs:
+    """Return the pairs of personas and of the worlds of some halves; the same in every run."""
+    pairs, embedder, chance = Pairs(), Kept(), random.Random(7)
+    of_personas(pairs, embedder, chance)
+    for half in halves:
+        of_worlds(pairs, embedder, chance, worlds(half))
+    return pairs
 
 
 @app.command()
 def measure() -> None:
     """Print the rates on attributes and worlds that the model was not fitted on."""
-    pairs = collected()
-    known, vectors, positive, weight = arrays(pairs)
-    groups = sorted({group for names in pairs.groups for group in names if not group.startswith("world ")})
-    random.Random(1).shuffle(groups)
-    groups += sorted({gold for gold in pairs.gold if gold.startswith("world ")})
-    number = {group: place % ROUNDS for place, group in enumerate(groups)}
-    chances = np.empty(len(positive))
-    for held_out in range(ROUNDS):
-        fitted = np.array([all(number[group] != held_out for group in names) for names in pairs.groups])
-        test = np.array([number[gold] == held_out for gold in pairs.gold])
-        weights = fit(known[fitted], vectors[:, fitted], positive[fitted], weight[fitted])
-        chances[test] = 1 / (1 + np.exp(-logits(weights, known[test], vectors[:, test])[0]))
-    is_world = np.array([gold.startswith("world ") for gold in pairs.gold])
-    scores, asked, near = np.array(pairs.scores), np.array(pairs.asked), np.array(pairs.near)
-    first, question = scores[:, 1] > scores[:, 0], np.array(pairs.question)
-    print("least probability | pairs | newer first before, after | near misses lifted | questions with a false lift")
+    pairs = collected("fit", "report")
+    rows, positive, weight = Rows(pairs), np.array(pairs.positive), np.array(pairs.weight)
+    attributes = sorted({name for names in pairs.groups for name in names if not name.startswith("world ")})
+    left_out = {*random.Random(1).sample(attributes, len(attributes) // 4)}
+    left_out |= {f"world {world.name}" for world in worlds("report")}
+    network = fitted(rows, positive, np.where([left_out.isdisjoint(names) for names in pairs.groups], weight, 0.0))
+    test = np.array([names[0] in left_out for names in pairs.groups]) & np.array(pairs.asked)
+    chances = np.zeros(len(test))
+    with torch.no_grad():
+        for part in np.array_split(np.flatnonzero(test), 100):
+            chances[part] = torch.sigmoid(rows.logits(network, part)).numpy()
+    chances[~np.array(pairs.compared)] = 0.0
+    is_world = np.array([names[0].startswith("world ") for names in pairs.groups])
+    question, before = np.array(pairs.question), np.array(pairs.before)
+    print("least probability | pairs | newer first before, after | questions without a change, moved")
     for least in THRESHOLDS:
-        lifted = chances >= least
-        for name, chosen in (("statements", ~is_world), ("worlds", is_world)):
-            updates = chosen & asked & (positive > 0)
-            changed = np.isin(question, question[updates])
-            still = chosen & asked & ~changed
-            false = np.unique(question[still & lifted & ~first])
-            missed = near & chosen if near[chosen].any() else still
+        for name, chosen in (("statements", test & ~is_world), ("worlds", test & is_world)):
+            updates, lifted = chosen & positive, chances >= least
+            still = chosen & ~np.isin(question, question[updates])
+            false = len(np.unique(question[still & lifted & ~before])) / len(np.unique(question[still]))
             print(
-                f"{least:.2f} | {name} | {first[updates].mean():.3f}, {(first | lifted)[updates].mean():.3f} | "
-                f"{(lifted & ~first)[missed].mean():.4f} | {len(false) / len(np.unique(question[still])):.3f}"
+                f"{least:.2f} | {name} | {before[updates].mean():.3f}, {(before | lifted)[updates].mean():.3f} | "
+                f"{false:.3f}"
             )
 
 
 @app.command("fit")
 def write(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
-    """Fit the model on all pairs and write it."""
-    weights = fit(*arrays(collected()))
-    held: dict[str, Any] = {name: weight.astype(np.float16) for name, weight in weights.items()}
+    """Fit the model on all pairs but those of bench/worlds/report, and write it."""
+    pairs = collected("fit")
+    network = fitted(Rows(pairs), np.array(pairs.positive), np.array(pairs.weight))
+    held: dict[str, Any] = {name: value.numpy().astype(np.float16) for name, value in network.state_dict().items()}
     np.savez_compressed(path, embedder=MiniLM.name, **held)
 
 

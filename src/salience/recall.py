@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch, Embedding, Vectors32
+from salience.batch import Batch, Embedding, Tokens, Vectors32
 from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import speakers as speaker_names
@@ -37,7 +37,8 @@ from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, p
 from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
-from salience.rank.stages import State, TokenReader
+from salience.rank.stages import State
+from salience.rank.update_model import TokenReader
 from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, TimeCue, checks
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
@@ -297,9 +298,21 @@ def with_vectors(need: Need, embedded: Sequence[Embedding] | None) -> Need:
 
 
 def token_reader(services: Services, need: Need) -> TokenReader | None:
-    """Return the function that reads the token vectors of candidates; None if the query or the store has none."""
+    """Return the function that reads the token vectors of candidates; None if the query or the store has none.
+
+    It keeps what it has read, since several stages, and each counterfactual, ask for the same memories.
+    """
     read = getattr(services.store, "token_vectors", None)
-    return None if read is None or not need.query_tokens else partial(read, need.scope, as_of=need.as_of)
+    if read is None or not need.query_tokens:
+        return None
+    known: dict[str, Tokens | None] = {}
+
+    def tokens(ids: list[str]) -> list[Tokens | None]:
+        missing = [one for one in ids if one not in known]
+        known.update(zip(missing, read(need.scope, missing, as_of=need.as_of), strict=True) if missing else ())
+        return [known[one] for one in ids]
+
+    return tokens
 
 
 def search(

@@ -1,18 +1,26 @@
-"""The fitted model of updates: what it reads, and what it makes of memories told in other words."""
+"""The fitted model of updates: which memories it compares, and its answers on memories in other words."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 
 import numpy as np
 import pytest
 
 import salience
-from salience.batch import Batch, Ragged, Vectors, coded
-from salience.models.minilm import MiniLM
+from salience.batch import Batch, Vectors
+from salience.models.minilm import TOKEN_SIZE, MiniLM
 from salience.ports import Need
-from salience.rank.update_model import FEATURES, chances_of_updates, features, update_model
+from salience.rank.update_model import (
+    CONTEXT,
+    MAX_TOKENS,
+    NEAREST,
+    candidates,
+    chances_of_updates,
+    context,
+    padded,
+    update_model,
+)
 from salience.records import Scope
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -74,102 +82,111 @@ def test_a_turn_of_a_conversation_needs_more_certainty():
     assert all(hit.via is None for hit in recalled(older, newer, query, speaker="Mira"))
 
 
-def test_the_weights_are_those_of_the_default_embedder_and_fit_the_features():
+def test_the_weights_are_those_of_the_default_embedder_and_fit_its_tokens():
     model = update_model()
-    assert (model.embedder, model.alike.shape[1]) == (MiniLM.name, MiniLM.dimension)
-    inputs = len(FEATURES) + model.alike.shape[2] + model.fits.shape[2] + 3 * model.alone.shape[2]
-    assert model.hidden.shape == (inputs, len(model.output))
+    assert model.embedder == MiniLM.name
+    assert model.own.shape[:2] == (2, TOKEN_SIZE)
+    assert model.hidden.shape == (4 * model.own.shape[2] + len(CONTEXT), len(model.output))
     assert all(np.isfinite(getattr(model, name)).all() for name in model.__dataclass_fields__ if name != "embedder")
 
 
-def batch_of(marks, moments, speakers=None, seed=1):
-    vectors = np.random.default_rng(seed).normal(size=(len(marks), MiniLM.dimension)).astype(np.float32)
+def batch_of(moments, speakers=None, cosine=None, seed=1):
+    count = len(moments)
+    vectors = np.random.default_rng(seed).normal(size=(count, MiniLM.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    numbers = {mark: number for number, mark in enumerate(dict.fromkeys(chain.from_iterable(marks)))}
     columns = {
         "created_at": np.array(moments, float),
-        "speaker": np.array(speakers or [-1] * len(marks)),
-        "cosine": vectors[:, 0].astype(float),
+        "speaker": np.array(speakers or [-1] * count),
+        "cosine": np.array(cosine or [0.5] * count),
     }
-    codes = [[coded(mark, numbers[mark]) for mark in own] for own in marks]
-    ids = np.array([str(row) for row in range(len(marks))], object)
-    return Batch(ids, columns, Vectors(vectors, np.arange(len(marks))), distinctions=Ragged.of(codes))
+    return Batch(np.array([str(row) for row in range(count)], object), columns, Vectors(vectors, np.arange(count)))
+
+
+def tokens_of(seed, length=5):
+    return np.random.default_rng(seed).integers(-127, 128, (length, TOKEN_SIZE)).astype(np.int8)
 
 
 def need_of(tense="present"):
-    vector = np.zeros(MiniLM.dimension, np.float32)
-    vector[0] = 1.0
-    return Need(scope=Scope(), now=NOW, vector=vector, tense=tense)
+    return Need(scope=Scope(), now=NOW, tense=tense, query_tokens=(tokens_of(99, 3),))
 
 
-def feature(name, batch, older=0, newer=1):
-    pool = np.arange(len(batch))
-    return float(features(batch, need_of(), pool, np.array([older]), np.array([newer]))[0, FEATURES.index(name)])
+def read(ids):
+    return [tokens_of(int(one)) for one in ids]
 
 
-MARKS = [
-    ["name:bob", "number:1"],
-    ["name:bob", "name:lisbon", "number:2", "date:5-3"],
-    ["claim:not", "number:1"],
-]
+def pairs_of(*found):
+    return set(zip(*(places.tolist() for places in found), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "older", "newer", "value"),
-    [
-        ("other_names", 0, 1, 0.0),  # the newer one has all names of the older one
-        ("new_name", 0, 1, 1.0),
-        ("new_name", 1, 0, 0.0),
-        ("new_date", 0, 1, 1.0),
-        ("new_number", 0, 2, 0.0),
-        ("other_number", 0, 1, 1.0),
-        ("other_number", 0, 2, 0.0),
-        ("has_name", 2, 0, 0.0),
-        ("has_date", 1, 2, 1.0),
-        ("denies", 0, 1, 0.0),
-        ("denies", 0, 2, 1.0),
-        ("names", 0, 2, 0.0),
-        ("kept", 0, 1, 1.0),  # a query without terms
-    ],
-)
-def test_features_compare_what_the_texts_name(name, older, newer, value):
-    assert feature(name, batch_of(MARKS, (1, 2, 3)), older, newer) == value
+@pytest.mark.parametrize(("is_former", "pairs"), [(False, {(0, 4), (1, 0), (1, 3), (1, 4)}), (True, {(1, 0)})])
+def test_only_newer_memories_of_one_speaker_may_update_the_best(is_former, pairs):
+    batch = batch_of((3, 1, 2, 3, 5), speakers=[1, 1, 2, 1, 1])
+    assert pairs_of(*candidates(batch, np.arange(5), 2, is_former)) == pairs
 
 
-def test_a_rare_name_of_both_counts_more():
-    rare = batch_of([["name:ida"], ["name:ida"], ["name:bob"], ["name:eva"]], (1, 2, 3, 4))
-    common = batch_of([["name:ida"], ["name:ida"], ["name:ida"], ["name:eva"]], (1, 2, 3, 4))
-    assert feature("names", rare) > feature("names", common) > 0
+def test_each_of_the_best_is_compared_with_the_nearest():
+    cosine = [0.9] + [0.1] * 4 + [0.9] * NEAREST
+    batch = batch_of(range(len(cosine)), cosine=cosine)
+    older, newer = candidates(batch, np.arange(len(cosine)), 1)
+    assert pairs_of(older, newer) == {(0, place) for place in range(5, len(cosine))}
 
 
-def test_cosines_are_compared_with_the_next_best():
-    batch = batch_of([["name:a"]] * 4, (1, 2, 3, 4))
-    cosine = batch.vectors.cosines(np.arange(4), np.arange(4)).clip(0)
-    older, newer = 0, 2
-    assert feature("nearer_older", batch, older, newer) == pytest.approx(cosine[0, 2] - cosine[1, 2], abs=1e-6)
-    others = max(cosine[0, 1], cosine[0, 3])
-    assert feature("nearer_newer", batch, older, newer) == pytest.approx(cosine[0, 2] - others, abs=1e-6)
+def test_the_context_compares_cosines_with_the_next_best():
+    batch, pool = batch_of((1, 2, 3, 4), cosine=[0.9, 0.8, 0.7, 0.6]), np.arange(4)
+    cosine = batch.vectors.cosines(pool, pool)
+    row = dict(zip(CONTEXT, context(batch, pool, np.array([0]), np.array([2]))[0].tolist(), strict=True))
+    assert row == pytest.approx(
+        {
+            "fits_older": 0.9,
+            "fits_newer": 0.7,
+            "alike": cosine[0, 2],
+            "nearer_newer": cosine[0, 2] - max(0, cosine[0, 1], cosine[0, 3]),
+            "nearer_older": cosine[0, 2] - max(0, cosine[1, 2]),
+            "place_newer": np.log(3) / 4,
+        },
+        abs=1e-6,
+    )
 
 
-@pytest.mark.parametrize("tense", ["present", "former"])
-def test_only_newer_memories_of_one_speaker_update_the_best(tense):
-    batch = batch_of([["name:a"]] * 5, (3, 1, 2, 3, 5), speakers=[1, 1, 2, 1, 1])
-    chances = chances_of_updates(update_model(), batch, need_of(tense), np.arange(5), 2)
-    pairs = {(0, 4), (1, 0), (1, 3), (1, 4)} if tense == "present" else {(1, 0)}
-    assert set(map(tuple, np.argwhere(chances > 0).tolist())) == pairs
-    assert (chances <= 1).all()
+def test_texts_are_padded_and_cut():
+    words, held = padded([tokens_of(1, 2), tokens_of(2, MAX_TOKENS + 5)])
+    assert words.shape == (2, MAX_TOKENS, TOKEN_SIZE)
+    assert held.sum(axis=1).tolist() == [2, MAX_TOKENS]
+    assert np.linalg.norm(words, axis=2) == pytest.approx(held.astype(float), abs=1e-5)
 
 
-def test_pairs_do_not_depend_on_the_pairs_beside_them():
-    batch, pool = batch_of(MARKS * 4, range(12)), np.arange(12)
-    older, newer = np.nonzero(np.tri(12, k=-1, dtype=bool).T)
-    every = update_model().probabilities(batch, need_of(), pool, older, newer)
-    for at in range(0, len(older), 7):
-        one = update_model().probabilities(batch, need_of(), pool, older[at : at + 1], newer[at : at + 1])
+def test_pairs_do_not_depend_on_the_pairs_and_texts_beside_them():
+    texts = [tokens_of(seed, 3 + 2 * seed) for seed in range(6)]
+    older, newer = np.array([0, 0, 1, 5]), np.array([1, 5, 2, 3])
+    known = np.random.default_rng(3).normal(size=(4, len(CONTEXT))).astype(np.float32)
+    every = update_model().probabilities(tokens_of(99), texts, older, newer, known)
+    for at in range(4):
+        own = [texts[older[at]], texts[newer[at]]]
+        one = update_model().probabilities(tokens_of(99), own, np.array([0]), np.array([1]), known[at : at + 1])
         assert one[0] == pytest.approx(every[at], abs=1e-5)
 
 
-def test_without_vectors_or_distinctions_nothing_is_an_update():
-    whole = batch_of(MARKS, (1, 2, 3))
-    bare = Batch(whole.ids, whole.columns)
-    assert not chances_of_updates(update_model(), bare, need_of(), np.arange(3), 2).any()
+@pytest.mark.parametrize("tense", ["present", "former"])
+def test_compared_pairs_have_a_probability(tense):
+    batch, pool = batch_of((3, 1, 2, 3, 5)), np.arange(5)
+    chances = chances_of_updates(update_model(), batch, need_of(tense), pool, 2, read)
+    assert pairs_of(*np.nonzero(chances)) == pairs_of(*candidates(batch, pool, 2, tense == "former"))
+    assert (chances <= 1).all()
+
+
+def test_a_memory_without_token_vectors_is_no_update_and_has_none():
+    batch, pool = batch_of((1, 2, 3)), np.arange(3)
+
+    def some(ids):
+        return [None if one == "1" else tokens_of(int(one)) for one in ids]
+
+    chances = chances_of_updates(update_model(), batch, need_of(), pool, 3, some)
+    assert pairs_of(*np.nonzero(chances)) == {(0, 2)}
+
+
+def test_without_vectors_or_tokens_of_the_query_nothing_is_an_update():
+    batch, pool = batch_of((1, 2, 3)), np.arange(3)
+    bare = Batch(batch.ids, batch.columns)
+    assert not chances_of_updates(update_model(), bare, need_of(), pool, 2, read).any()
+    silent = Need(scope=Scope(), now=NOW)
+    assert not chances_of_updates(update_model(), batch, silent, pool, 2, read).any()

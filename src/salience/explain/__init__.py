@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from salience import recall as recalls
-from salience.batch import Batch, Tokens
+from salience.batch import Batch
 from salience.errors import NotFoundError
 from salience.explain import texts
 from salience.explain.counterfactuals import Case, Change, counterfactual, effect
@@ -44,7 +44,7 @@ from salience.rank.confidence import confidence_parts, confidences
 from salience.rank.profile import Profile
 from salience.rank.run import details
 from salience.rank.signals import lexical_cosines
-from salience.rank.stages import NOBODY, TokenReader
+from salience.rank.stages import NOBODY
 from salience.records import ANY, BOUNDS, NARROWING, Explanation, Filter, Memory, Query, Scope, Waypoint, checks
 from salience.records.ids import short_id
 from salience.steps import AnswerLimit
@@ -77,20 +77,8 @@ def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
     need = recalls.with_vectors(need, recalls.embed_query(services, query, query_texts))
     marks: recalls.Marks = [("start", time.perf_counter())]
     ranked = recalls.search(services, profile, query, query_texts, need, marks, prunes=False)
-    read = recalls.token_reader(services, ranked.need)
-    return Trace.of(profile, replace(ranked.batch, late=None), ranked.need, read and _cached(read))
-
-
-def _cached(read: TokenReader) -> TokenReader:
-    """Return the reader with a cache, since counterfactuals rank the same memories many times."""
-    known: dict[str, Tokens | None] = {}
-
-    def tokens(ids: list[str]) -> list[Tokens | None]:
-        missing = [one for one in ids if one not in known]
-        known.update(zip(missing, read(missing), strict=True) if missing else ())
-        return [known[one] for one in ids]
-
-    return tokens
+    tokens = recalls.token_reader(services, ranked.need)
+    return Trace.of(profile, replace(ranked.batch, late=None), ranked.need, tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
 from salience.rank.profile import Profile
 from salience.rank.run import advanced
-from salience.rank.stages import ALIVE, SCORE, STAGES, State, TokenReader
+from salience.rank.stages import ALIVE, SCORE, STAGES, State
+from salience.rank.update_model import TokenReader
 
 RETURNED: Final = "returned"
 OUT_OF_SCOPE: Final = "out_of_scope"

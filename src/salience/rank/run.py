@@ -8,7 +8,8 @@ from salience.batch import Batch, Rows
 from salience.ports import EDGE, Need
 from salience.rank.confidence import confidences
 from salience.rank.profile import Profile
-from salience.rank.stages import State, TokenReader, without_speaker
+from salience.rank.stages import State, without_speaker
+from salience.rank.update_model import TokenReader
 from salience.records import Part, ScoreDetail, Via
 
 

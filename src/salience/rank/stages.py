@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Vectors, cosines
+from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, cosines
 from salience.ports import EDGE, Need
 from salience.rank.signals import SIGNALS, Parameter, max_sim
-from salience.rank.update_model import chances_of_updates, update_model
+from salience.rank.update_model import TokenReader, chances_of_updates, update_model
 from salience.rank.updates import Likeness, updates
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
 
 Mask = NDArray[np.bool_]
-TokenReader = Callable[[list[str]], Sequence[Tokens | None]]
-"""From ids to the token vectors of these memories; None for a memory without."""
 ALIVE: Final = -1
 """Value of `State.fates` for a row that no stage has dropped."""
 NOBODY: Final = -1
@@ -425,22 +423,21 @@ def update(state: State, *, top: int, reach: int, lift: float, sure: float, sure
     factors, so that a time named by the query and its own confidence still count. For a question about a state that is
     over ("where did I live before?"), the older row takes over the newer one's score instead.
 
-    If the package has a model of updates for the embedder, the newer row may be any of the `reach` best rows, and needs
-    a probability of `sure`; of `surer` if it is a turn of a conversation (it has a speaker) or the question is another
-    one about the past. Of the `top` best rows, one also updates another by the thresholds of `Likeness` (see
-    `updates`), with any embedder.
+    If the package has a model of updates for the embedder, and the store has token vectors, the newer row may be any of
+    the `reach` best rows, and needs a probability of `sure`; of `surer` if it is a turn of a conversation (it has a
+    speaker) or the question is another one about the past. Of the `top` best rows, one also updates another by the
+    thresholds of `Likeness` (see `updates`), with any embedder.
     """
-    need, best = state.need, state.rows[:top]
-    pool = best[state.factors[best] > 0]
-    found = alike = updates(state.batch, pool, need.calibration, Likeness(**likeness)).T
-    model = update_model()
-    if need.vector is not None and need.embedder == model.embedder:
-        pool = within_reach(state)[: max(top, reach)]
-        pool = pool[state.factors[pool] > 0]
-        chances = chances_of_updates(model, state.batch, need, pool, len(alike))
+    need, model = state.need, update_model()
+    pool = state.rows[: max(top, reach)]
+    pool = pool[state.factors[pool] > 0]
+    best = pool[np.isin(pool, state.rows[:top])]
+    found = np.zeros((len(pool), len(pool)), np.bool_)
+    if state.tokens is not None and need.embedder == model.embedder:
+        chances = chances_of_updates(model, state.batch, need, pool, len(best), state.tokens)
         doubtful = (state.batch["speaker"][pool] >= 0) | (need.tense == "past")
-        found = np.asarray(chances >= np.where(doubtful, surer, sure) - EDGE, np.bool_)
-        found[: len(alike), : len(alike)] |= alike
+        found |= chances >= np.where(doubtful, surer, sure) - EDGE
+    found[: len(best), : len(best)] |= updates(state.batch, best, need.calibration, Likeness(**likeness)).T
     if not found.any():
         return state
     if need.tense == "former":
@@ -460,16 +457,8 @@ def update(state: State, *, top: int, reach: int, lift: float, sure: float, sure
             scores[row] = gained[row].activation
     if not gained:
         return state
-    rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
-    return replace(state.keep(best_first(scores, rows)), scores=scores, spread={**state.spread, **gained})
-
-
-def within_reach(state: State) -> Rows:
-    """Return the remaining rows, and after them those that only `shortlist` dropped, each best first."""
-    if SHORTLIST not in state.profile.stages:
-        return state.rows
-    off = np.flatnonzero(state.fates == state.profile.stages.index(SHORTLIST))
-    return np.concatenate((state.rows, best_first(state.first_pass, off)))
+    rows = best_first(scores, state.rows)
+    return replace(state, rows=rows, scores=scores, spread={**state.spread, **gained})
 
 
 def cut_off(state: State, **rule: float) -> State:
@@ -560,9 +549,9 @@ STAGES: Final[Mapping[str, Stage]] = {
         reads=("cosine", "created_at", "speaker", "terms", "vectors", "distinctions"),
         parameters={
             "top": Parameter(2, 1000, 20, integer=True),
-            "reach": Parameter(2, 1000, 100, integer=True),
+            "reach": Parameter(2, 1000, 40, integer=True),
             "lift": Parameter(1.0, 10.0, 1.01),
-            "sure": Parameter(0.0, 1.0, 0.73),
+            "sure": Parameter(0.0, 1.0, 0.7),
             "surer": Parameter(0.0, 1.0, 0.99),
             "alike": Parameter(0.0, 1.0, 0.58),
             "same": Parameter(0.0, 1.0, 0.76),

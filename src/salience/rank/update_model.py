@@ -1,12 +1,14 @@
 """A fitted model of updates: the probability that a newer memory states the present value of what an older one states.
 
-The model is a network with one hidden layer over `FEATURES` and over products of the vectors of the older memory, the
-newer one and the query. It was fitted for the vectors of one embedder (see bench/updates.py) and is kept in
-`updates.npz` beside this file.
+The model reads the token vectors of the question and of both memories. Each token of a memory is compared with the part
+of the question, and of the other memory, that it is most like (decomposable attention, Parikh et al. 2016); the
+comparisons are pooled and classified. It was fitted for the token vectors of one embedder (see bench/updates.py) and is
+kept in `updates.npz` beside this file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,83 +17,93 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, Vectors32
+from salience.batch import Batch, Floats, Rows, Tokens, Vectors
 from salience.ports import Need
-from salience.rank.signals import inverse_document_frequency
 
 Floats32 = NDArray[np.float32]
-FEATURES: Final = (
-    "nearer_older",  # relatedness of the two less that of the newer memory and the next older one
-    "nearer_newer",  # the same of the older memory and the next newer one
-    "place_newer",  # logarithm of the number of memories nearer to the query, relative to all
-    "alike",  # relatedness of the two
-    "fits_older",  # relatedness to the query
+TokenReader = Callable[[list[str]], Sequence[Tokens | None]]
+"""From ids to the token vectors of these memories; None for a memory without."""
+MAX_TOKENS: Final = 32
+"""Tokens read of each text."""
+NEAREST: Final = 6
+"""Memories that each of the best ones is compared with: the nearest to it and to the query."""
+CONTEXT: Final = (
+    "fits_older",  # cosine to the query
     "fits_newer",
-    "both",  # alike x fits_newer
-    "terms_older",  # share of the query's terms that it contains, weighted by IDF
-    "terms_newer",
-    "kept",  # share of the older memory's query terms that the newer one contains, weighted by IDF
-    "names",  # names of both, weighted by rarity, at most 1
-    "other_names",  # each has a name that the other lacks
-    "new_name",  # the newer memory has a name, date or number that the older one lacks
-    "new_date",
-    "new_number",
-    "has_date",  # the older memory has one
-    "has_number",
-    "has_name",
-    "other_number",  # each has a number or date that the other lacks
-    "denies",  # one makes more claims of `extract.distinctions.CONTRASTS` than the other, such as a negation
+    "alike",  # cosine of the two
+    "nearer_newer",  # the same less that of the older memory and the next newer one
+    "nearer_older",  # the same less that of the newer memory and the next older one
+    "place_newer",  # logarithm of its place in the ranking
 )
+FAR: Final = np.float32(-1e4)
+"""Likeness to a place without a token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateModel:
-    """Weights of the model, all float32.
+    """Weights of the model, all float32, for token vectors of length d.
+
+    The first axis of weights that differ by side is the older memory, then the newer one.
 
     Attributes:
-        embedder: name of the model of the vectors.
-        alike: [2, d, r], projections of the older and the newer memory; their product, element by element, is input.
-        fits: [2, d, r], those of the query and the newer memory.
-        alone: [3, d, k], projections of the older memory, the newer one and the query that are input by themselves.
-        hidden, hidden_bias: [f, h] and [h], of the hidden layer.
-        direct, output: [f] and [h], from the input and from the hidden layer to the logit; `bias` is its constant.
+        embedder: name of the model of the token vectors.
+        find: [3, d, k], projections in which tokens of a memory find those of the query, and those of the older memory
+            and of the newer one find each other.
+        sharpness: [2], factors of the likeness to tokens of the query, and of the other memory.
+        own, other, both: [2, d, g], for each token, for what it finds in the other memory, and for their product.
+        asked, both_asked: [2, d, g], the last two for what it finds in the query.
+        found: [2, 3, g], for its greatest likeness to the query, to the other memory, and their product.
+        bias: [2, g], of the comparison.
+        hidden, hidden_bias: [4 g + len(CONTEXT), h] and [h].
+        output, output_bias: [h] and [].
     """
 
     embedder: str
-    alike: Floats32
-    fits: Floats32
-    alone: Floats32
+    find: Floats32
+    sharpness: Floats32
+    own: Floats32
+    other: Floats32
+    both: Floats32
+    asked: Floats32
+    both_asked: Floats32
+    found: Floats32
+    bias: Floats32
     hidden: Floats32
     hidden_bias: Floats32
-    direct: Floats32
     output: Floats32
-    bias: Floats32
+    output_bias: Floats32
 
-    def probabilities(self, batch: Batch, need: Need, pool: Rows, older: Rows, newer: Rows) -> NDArray[np.float64]:
-        """Return float64[p], the probability that each of the newer rows updates the older one beside it.
+    def probabilities(
+        self, query: Tokens, texts: Sequence[Tokens], older: Rows, newer: Rows, known: Floats32
+    ) -> NDArray[np.float64]:
+        """Return float64[p], the probability that each of the newer texts updates the older one beside it.
 
         Args:
-            batch: the candidates, with vectors, lexicon and distinctions.
-            need: the request, with the vector of the query.
-            pool: the rows among which pairs are compared, best first.
-            older: intp[p], places in `pool`.
-            newer: intp[p], places in `pool`.
+            query: token vectors of the question, at least one.
+            texts: token vectors of texts, at least one each.
+            older: intp[p], places in `texts`.
+            newer: intp[p], places in `texts`.
+            known: float32[p, len(CONTEXT)], from `context`.
         """
-        vectors = cast(Vectors, batch.vectors).at(pool)
-        plain = cast(Vectors32, need.vector)
-        query = np.stack([plain, plain if need.first_person_vector is None else need.first_person_vector])
-        asks = (batch["speaker"][pool[older]] >= 0).astype(np.intp)  # a speaker says "I"
-        inputs = np.hstack(
-            [
-                features(batch, need, pool, older, newer),
-                (vectors @ self.alike[0])[older] * (vectors @ self.alike[1])[newer],
-                (query @ self.fits[0])[asks] * (vectors @ self.fits[1])[newer],
-                (vectors @ self.alone[0])[older],
-                (vectors @ self.alone[1])[newer],
-                (query @ self.alone[2])[asks],
-            ]
-        )
-        logits = np.tanh(inputs @ self.hidden + self.hidden_bias) @ self.output + inputs @ self.direct + self.bias
+        words, held = padded(texts)
+        asked = _units(query[:MAX_TOKENS])
+        to_query = (words @ self.find[0]) @ (asked @ self.find[0]).T
+        wanted, by_query = _softmax(to_query * self.sharpness[0]) @ asked, to_query.max(axis=2)
+        near = (words @ self.find[1])[older] @ (words @ self.find[2])[newer].swapaxes(1, 2)
+        pooled = []
+        for side, (own, other, likeness) in enumerate(((older, newer, near), (newer, older, near.swapaxes(1, 2)))):
+            likeness = np.where(held[other][:, None], likeness, FAR)
+            by_other = likeness.max(axis=2)
+            seen = _softmax(likeness * self.sharpness[1]) @ words[other]
+            once, place = np.unique(own, return_inverse=True)  # a text occurs in several pairs
+            alone = words[once] @ self.own[side] + wanted[once] @ self.asked[side]
+            alone += (wanted[once] * words[once]) @ self.both_asked[side]
+            greatest = np.stack((by_query[own], by_other, by_query[own] * by_other), axis=2)
+            compared = alone[place] + seen @ self.other[side] + (words[own] * seen) @ self.both[side]
+            compared = np.maximum(compared + greatest @ self.found[side] + self.bias[side], 0) * held[own][..., None]
+            pooled += [compared.sum(axis=1) / held[own].sum(axis=1, keepdims=True), compared.max(axis=1)]
+        hidden = np.maximum(np.hstack([*pooled, known]) @ self.hidden + self.hidden_bias, 0)
+        logits = hidden @ self.output + self.output_bias
         chances: Floats = 1.0 / (1.0 + np.exp(-logits.astype(np.float64)))
         return chances
 
@@ -104,121 +116,96 @@ def update_model() -> UpdateModel:
         return UpdateModel(str(arrays["embedder"]), **weights)
 
 
-def chances_of_updates(model: UpdateModel, batch: Batch, need: Need, pool: Rows, top: int) -> Floats:
-    """Return float64[n, n], the probability that the second row of `pool` updates the first; 0 where it cannot.
+def chances_of_updates(model: UpdateModel, batch: Batch, need: Need, pool: Rows, top: int, read: TokenReader) -> Floats:
+    """Return float64[n, n], the probability that the second row of `pool` updates the first; 0 where it is not asked.
 
-    The second row must be newer and have the same speaker, or none like the first. The first row must be among the
-    first `top`; for a question about a state that is over, the second one.
+    Args:
+        model: the model.
+        batch: the candidates, with vectors.
+        need: the request, with the token vectors of the query.
+        pool: the rows to compare, best first.
+        top: how many of the best rows are compared with others (see `candidates`).
+        read: the reader of token vectors.
     """
-    found = np.zeros((len(pool), len(pool)))
-    if batch.vectors is None or batch.distinctions is None or need.vector is None:
-        return found
-    made, speakers = batch["created_at"][pool], batch["speaker"][pool]
-    pairs = np.asarray((made[:, None] < made) & (speakers[:, None] == speakers), np.bool_)
-    if need.tense == "former":
-        pairs[:, top:] = False
-    else:
-        pairs[top:] = False
-    older, newer = np.nonzero(pairs)
-    if len(older):
-        found[older, newer] = model.probabilities(batch, need, pool, older, newer)
-    return found
-
-
-def features(batch: Batch, need: Need, pool: Rows, older: Rows, newer: Rows) -> Floats32:
-    """Return float32[p, len(FEATURES)], the features of pairs of rows; the arguments are those of `probabilities`."""
-    olds, one = np.unique(older, return_inverse=True)  # grids of all pairs of these are small, and so fast
-    news, other = np.unique(newer, return_inverse=True)
-    vectors, made = cast(Vectors, batch.vectors).at(pool), batch["created_at"][pool]
-    cosine = vectors @ vectors.T
-    np.fill_diagonal(cosine, 0.0)
-    earlier = np.where(made[:, None] < made, cosine, np.float32(0.0))
-    alike = _related(need, cosine[older, newer])
-    next_older = _related(need, _best_other(earlier[:, news].T, olds))
-    next_newer = _related(need, _best_other(earlier[olds], news))
-    fits = _related(need, batch["cosine"][pool])
-    places = np.empty(len(pool))
-    places[np.argsort(-fits, kind="stable")] = np.arange(len(pool))
-
-    held, idf = np.zeros((len(pool), 0)), np.zeros(0)
-    if batch.lexicon is not None:
-        postings, idf = batch.lexicon.postings, inverse_document_frequency(batch.lexicon)
-        whole = np.zeros((len(batch), len(postings)))
-        whole[postings.rows, np.arange(len(postings)).repeat(postings.lengths)] = 1.0
-        held = whole[pool]
-    weighted = held * idf
-    terms, all_terms = weighted.sum(axis=1), max(float(idf.sum()), 1e-9)
-    kept = (weighted[olds] @ held[news].T)[one, other] / np.maximum(terms[older], 1e-9)
-
-    numbers, dates, names, claims = _distinctions(batch, pool)
-    rarity = np.log(len(pool) / names.sum(axis=0)) / max(np.log(len(pool)), 1e-9)
-    old_names, new_names = _lacking(names, olds, news)
-    old_dates, new_dates = _lacking(dates, olds, news)
-    old_numbers, new_numbers = _lacking(numbers, olds, news)
-    values = (old_dates | old_numbers) & (new_dates | new_numbers)
-    columns = (
-        alike - next_older[other, one],
-        alike - next_newer[one, other],
-        (np.log1p(places) / np.log1p(len(pool)))[newer],
-        alike,
-        fits[older],
-        fits[newer],
-        alike * fits[newer],
-        terms[older] / all_terms,
-        terms[newer] / all_terms,
-        np.where(terms[older] > 0, kept, 1.0),
-        np.minimum((names[olds] * rarity.astype(np.float32)) @ names[news].T, 1.0)[one, other],
-        (old_names & new_names)[one, other],
-        new_names[one, other],
-        new_dates[one, other],
-        new_numbers[one, other],
-        dates.max(axis=1, initial=0.0)[older],
-        numbers.max(axis=1, initial=0.0)[older],
-        names.max(axis=1, initial=0.0)[older],
-        values[one, other],
-        claims[older] != claims[newer],
+    chances = np.zeros((len(pool), len(pool)))
+    if batch.vectors is None or not need.query_tokens or not len(need.query_tokens[-1]):
+        return chances
+    older, newer = candidates(batch, pool, top, is_former=need.tense == "former")
+    places = np.union1d(older, newer)
+    texts = read(batch.ids[pool[places]].tolist())
+    has_tokens = np.zeros(len(pool), np.bool_)
+    has_tokens[places] = [text is not None and len(text) > 0 for text in texts]
+    chosen = has_tokens[older] & has_tokens[newer]
+    if not chosen.any():
+        return chances
+    older, newer, places = older[chosen], newer[chosen], places[has_tokens[places]]
+    chances[older, newer] = model.probabilities(
+        need.query_tokens[-1],
+        [text for text in texts if text is not None and len(text)],
+        np.searchsorted(places, older),
+        np.searchsorted(places, newer),
+        context(batch, pool, older, newer),
     )
-    found = np.empty((len(older), len(columns)), np.float32)
-    for place, column in enumerate(columns):
-        found[:, place] = column
-    return found
+    return chances
 
 
-def _related(need: Need, cosine: NDArray[np.floating]) -> Floats:
-    clipped = np.minimum(np.maximum(cosine, 0.0), 1.0)
-    return clipped.astype(np.float64) if need.calibration is None else need.calibration.related(clipped)
+def candidates(batch: Batch, pool: Rows, top: int, is_former: bool = False) -> tuple[Rows, Rows]:
+    """Return places in `pool`, intp[p] each, of older and newer rows that may be updates, all by one speaker or none.
 
-
-def _best_other(cosine: Floats32, places: Rows) -> Floats32:
-    """Return float32[k, len(places)], the maximum of each row of float32[k, n] without the entry at each place."""
-    rows, best = np.arange(len(cosine)), cosine.argmax(axis=1)
-    first = cosine[rows, best]
-    without = cosine.copy()
-    without[rows, best] = 0.0
-    found: Floats32 = np.where(places == best[:, None], without.max(axis=1)[:, None], first[:, None])
-    return found
-
-
-def _distinctions(batch: Batch, pool: Rows) -> tuple[Floats32, Floats32, Floats32, Codes]:
-    """Return the numbers, dates and names of the rows, and how many distinct claims each makes.
-
-    The first three are float32[len(pool), v], 1 where a row has one of the v values that occur.
+    Each of the first `top` rows comes with the `NEAREST` newer ones by the cosines to it and to the query, or with the
+    older ones if the question is about a state that is over.
     """
-    rows, codes = cast(Ragged, batch.distinctions).take(pool).pairs()
-    kinds = codes % len(KINDS)
-    found = []
-    for kind in ("number", "date", "name", "claim"):
-        chosen = kinds == KINDS.index(kind)
-        values, places = np.unique(codes[chosen], return_inverse=True)
-        held = np.zeros((len(pool), len(values)), np.float32)
-        held[rows[chosen], places] = 1.0
-        found.append(held)
-    numbers, dates, names, claims = found
-    return numbers, dates, names, claims.sum(axis=1).astype(np.int64)
+    made, speakers = batch["created_at"][pool], batch["speaker"][pool]
+    apart = made[:top, None] - made if is_former else made - made[:top, None]
+    nearness = _cosines(batch, pool)[:top] + batch["cosine"][pool]
+    nearness = np.where((apart > 0) & (speakers[:top, None] == speakers), nearness, -np.inf)
+    nearest = np.argsort(-nearness, axis=1, kind="stable")[:, :NEAREST]
+    best, place = np.nonzero(np.take_along_axis(nearness, nearest, axis=1) > -np.inf)
+    others = nearest[best, place]
+    return (others, best) if is_former else (best, others)
 
 
-def _lacking(held: Floats32, olds: Rows, news: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return bool[o, n] twice: whether the older row has a value that the newer one lacks, and the other way round."""
-    old, new = held[olds], held[news]
-    shared, count = old @ new.T, held.sum(axis=1)
-    return count[olds][:, None] > shared + 0.5, count[news] > shared + 0.5
+def context(batch: Batch, pool: Rows, older: Rows, newer: Rows) -> Floats32:
+    """Return float32[p, len(CONTEXT)] of pairs of places in `pool`, best first."""
+    made, fits, alike = batch["created_at"][pool], batch["cosine"][pool], _cosines(batch, pool)
+    earlier = np.where(made[:, None] < made, alike, 0.0)
+    one = alike[older, newer]
+    next_newer = _without(earlier[older], newer).max(axis=1)
+    next_older = _without(earlier.T[newer], older).max(axis=1)
+    columns = (fits[older], fits[newer], one, one - next_newer, one - next_older, np.log1p(newer) / 4)
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _cosines(batch: Batch, pool: Rows) -> Floats32:
+    """Return float32[n, n], the cosines of the rows of `pool`, 0 of each with itself."""
+    vectors = cast(Vectors, batch.vectors).at(pool)
+    found: Floats32 = vectors @ vectors.T
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def _without(rows: Floats32, places: Rows) -> Floats32:
+    """Return `rows`, which are copies, with 0 at the place of each."""
+    rows[np.arange(len(rows)), places] = 0.0
+    return rows
+
+
+def _units(tokens: Tokens) -> Floats32:
+    rows = np.asarray(tokens, np.float32)
+    units: Floats32 = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-6))
+    return units
+
+
+def padded(texts: Sequence[Tokens]) -> tuple[Floats32, NDArray[np.bool_]]:
+    """Return float32[n, l, d], unit vectors of the first tokens of each text, and bool[n, l], which places hold one."""
+    lengths = np.array([min(len(text), MAX_TOKENS) for text in texts])
+    held = np.arange(lengths.max()) < lengths[:, None]
+    words = np.zeros((*held.shape, texts[0].shape[1]), np.float32)
+    words[held] = _units(np.concatenate([text[:MAX_TOKENS] for text in texts]))
+    return words, held
+
+
+def _softmax(values: Floats32) -> Floats32:
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    shares: Floats32 = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
