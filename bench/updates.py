@@ -53,11 +53,15 @@ OLDER: Final = 20
 """Best rows that are the older one of a positive pair."""
 WRONG: Final = (6, 4, 4, 1, 1, 1, 1, 1)
 """Negative pairs of each of the best rows as the older one."""
+NEAR: Final = 6
+"""Newer memories from which negative pairs of an older one are drawn: the nearest."""
+COMPARED_OLDER: Final = 6
+"""Best rows that a recall compares with newer ones; the parameter `top` of the stage."""
 FOUND: Final = 32
 """Columns of the projections by which tokens find each other."""
-COMPARED: Final = 32
+COMPARED: Final = 64
 """Columns of a comparison."""
-HIDDEN: Final = 32
+HIDDEN: Final = 48
 EPOCHS: Final = 4
 BATCH: Final = 256
 RATE: Final = 2e-3
@@ -240,7 +244,8 @@ def before_update(memory: Any, embedder: Kept, text: str, now: datetime) -> Stat
 
 def collect(
     pairs: Pairs, embedder: Kept, memory: Any, texts: Sequence[str], numbers: dict[str, int],
-    query: tuple[str, datetime], label: Label, groups: Callable[[int, int], tuple[str, ...]], wanted: set[int], chance: random.Random,
+    query: tuple[str, datetime], label: Label, groups: Callable[[int, int], tuple[str, ...]], wanted: set[int],
+    chance: random.Random,
 ) -> None:  # fmt: skip
     """Add the pairs of one question: those that a recall compares, and all positive ones."""
     state = before_update(memory, embedder, *query)
@@ -248,24 +253,21 @@ def collect(
         return
     batch, pool = state.batch, state.rows[:POOL]
     place = [numbers[one] for one in batch.ids[pool].tolist()]
-    older, newer = candidates(batch, pool, len(WRONG))
-    compared = set(zip(older.tolist(), newer.tolist(), strict=True))
+    compared = set(zip(*[places.tolist() for places in candidates(batch, pool, COMPARED_OLDER)], strict=True))
+    near = set(zip(*[places.tolist() for places in candidates(batch, pool, len(WRONG), nearest=NEAR)], strict=True))
     made, scores = batch["created_at"][pool], state.scores[pool]
     found: dict[tuple[int, int], tuple[bool, float]] = {}
     for one in range(min(OLDER, len(pool))):
         labels = {other: label(place[one], place[other]) for other in np.flatnonzero(made > made[one]).tolist()}
         right = [other for other, given in labels.items() if given and given[0]]
-        wrong = [other for other, given in labels.items() if given and not given[0] and (one, other) in compared]
+        wrong = [other for other, given in labels.items() if given and not given[0] and (one, other) in near]
         fitted = chance.sample(wrong, min(len(wrong), WRONG[one])) if one < len(WRONG) else []
         found |= {(one, other): (True, labels[other][1]) for other in right}  # type: ignore[index]
         found |= {(one, other): (False, labels[other][1] if other in fitted else 0.0) for other in wrong}  # type: ignore[index]
     if not found:
         return
     older, newer = np.array(list(found)).T
-    first, known = (
-        {one: (pairs.question[-1] + 1 if pairs.question else 0) + one for one in range(OLDER)},
-        context(batch, pool, older, newer),
-    )
+    known, number = context(batch, pool, older, newer), (pairs.question[-1] if pairs.question else 0) + OLDER
     for (one, other), row in zip(found, known, strict=True):
         spoken = query[0], texts[place[one]], texts[place[other]]
         for text, tokens in zip(spoken, embedder.embed_tokens(spoken)[1], strict=True):

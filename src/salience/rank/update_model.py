@@ -25,7 +25,7 @@ TokenReader = Callable[[list[str]], Sequence[Tokens | None]]
 """From ids to the token vectors of these memories; None for a memory without."""
 MAX_TOKENS: Final = 32
 """Tokens read of each text."""
-NEAREST: Final = 6
+NEAREST: Final = 4
 """Memories that each of the best ones is compared with: the nearest to it and to the query."""
 CONTEXT: Final = (
     "fits_older",  # cosine to the query
@@ -149,19 +149,21 @@ def chances_of_updates(model: UpdateModel, batch: Batch, need: Need, pool: Rows,
     return chances
 
 
-def candidates(batch: Batch, pool: Rows, top: int, is_former: bool = False) -> tuple[Rows, Rows]:
+def candidates(
+    batch: Batch, pool: Rows, top: int, is_former: bool = False, nearest: int = NEAREST
+) -> tuple[Rows, Rows]:
     """Return places in `pool`, intp[p] each, of older and newer rows that may be updates, all by one speaker or none.
 
-    Each of the first `top` rows comes with the `NEAREST` newer ones by the cosines to it and to the query, or with the
+    Each of the first `top` rows comes with the `nearest` newer ones by the cosines to it and to the query, or with the
     older ones if the question is about a state that is over.
     """
     made, speakers = batch["created_at"][pool], batch["speaker"][pool]
     apart = made[:top, None] - made if is_former else made - made[:top, None]
     nearness = _cosines(batch, pool)[:top] + batch["cosine"][pool]
     nearness = np.where((apart > 0) & (speakers[:top, None] == speakers), nearness, -np.inf)
-    nearest = np.argsort(-nearness, axis=1, kind="stable")[:, :NEAREST]
-    best, place = np.nonzero(np.take_along_axis(nearness, nearest, axis=1) > -np.inf)
-    others = nearest[best, place]
+    chosen = np.argsort(-nearness, axis=1, kind="stable")[:, :nearest]
+    best, place = np.nonzero(np.take_along_axis(nearness, chosen, axis=1) > -np.inf)
+    others = chosen[best, place]
     return (others, best) if is_former else (best, others)
 
 
