@@ -67,8 +67,8 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python -m bench.fuzz --store sqlite
 	$(BIN)/python -m bench.fuzz --store postgres
 
-updates: $(VENV)/.dev
-	$(BIN)/python -m bench.updates fit src/salience/rank/updates.npz
+updates: $(BENCH)/.installed
+	$(BENCH)/bin/python -m bench.updates fit src/salience/rank/updates.npz
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m bench.thresholds $(DATA) > docs/thresholds.md
