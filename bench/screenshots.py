@@ -18,7 +18,7 @@ PAGES: Final = {
     "explorer": "/ui/",
     "recall": "/ui/?mode=recall&q=What+language+does+Alice+like%3F",
     "playground": "/ui/playground?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder",
-    "why": "/ui/why?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder&limit=1&memory={id}",
+    "why": "/ui/why?q=What+language+does+Alice+like%3F&user_id=alice&profile=zeromemory&limit=1&memory={id}",
     "compare": "/ui/compare?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder",
     "memory": "/ui/memory/{id}",
     "time": "/ui/time",
