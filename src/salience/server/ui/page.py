@@ -111,6 +111,10 @@ class Page:
         """
         return self.site.gate.may(self.grant, VERBS[verb] if isinstance(verb, str) else verb)
 
+    def require(self, verb: str | Verb) -> None:
+        """Raise `ForbiddenError` unless the key of the caller has the rights for a verb; `call` checks this itself."""
+        self.site.gate.require_right(self.grant, VERBS[verb] if isinstance(verb, str) else verb)
+
     def url(self, path: str = "", /, **parameters: Any) -> str:
         """Return the URL of a view, with the current scope and theme; None removes a parameter."""
         kept: dict[str, Any] = {name: self.query[name] for name in KEPT if self.query.get(name)}

@@ -65,6 +65,7 @@ def show(page: Visit) -> Response:
 @router.post("/inbox")
 def resolve(page: Visit, form: Form) -> Response:
     """Resolve one problem, or all that are chosen."""
+    page.require("dismiss")
     chosen = [form["one"]] if form.get("one") else [f"{form.get('do', '')}:{one}" for one in form.getlist("item")]
     if not chosen:
         return page.redirect(page.here(), flash="Nothing is chosen. Tick the problems first.")
@@ -77,6 +78,7 @@ def resolve(page: Visit, form: Form) -> Response:
 @router.post("/inbox/undo")
 def undo(page: Visit, form: Form) -> Response:
     """Undo the changes of a resolution."""
+    page.require("dismiss")
     steps = [(UNDO[change], *ids) for change, *ids in map(_step, form.get("steps", "").split())]
     done, failures = _apply(page, steps)
     return page.redirect(page.url("inbox", kind=page.query.get("kind")), flash=" ".join(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.datastructures import QueryParams
@@ -46,7 +47,7 @@ LABELS: Final = {
 def find(page: Visit) -> Response:
     """Return the form that asks for an id with recent memories, or the page of the memory that the URL names."""
     if memory_id := page.query.get("id", "").strip():
-        return RedirectResponse(page.url(f"memory/{memory_id}"), 303)
+        return RedirectResponse(page.url(f"memory/{quote(memory_id, safe='')}"), 303)
 
     def latest(engine: Engine, **where: Any) -> list[Memory]:
         selection = Selection(scope=keywords.scope(engine.services.tenant, where)[0])
@@ -85,6 +86,7 @@ def show(page: Visit, memory_id: str) -> Response:
 @router.get("/memory/{memory_id}/edit")
 def edit(page: Visit, memory_id: str) -> Response:
     """Return the form with the fields of a live memory."""
+    page.require("update")
     memory = page.call("get", id=memory_id)
     return page.render("views/memory_edit.html", memory=memory, given=fields_of(memory), error=None)
 
@@ -92,6 +94,7 @@ def edit(page: Visit, memory_id: str) -> Response:
 @router.post("/memory/{memory_id}/edit")
 def save(page: Visit, memory_id: str, form: Form) -> Response:
     """Write the changed fields as the next version; an invalid field shows the form again."""
+    page.require("update")
     memory = page.call("get", id=memory_id)
     given = {name: form.get(name, text) for name, text in fields_of(memory).items()}
     try:

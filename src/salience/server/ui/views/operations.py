@@ -155,6 +155,7 @@ def import_(page: Visit, upload: Annotated[Upload, Depends(_upload)]) -> Respons
 @router.post("/operations/keys")
 def create(page: Visit, form: Form) -> Response:
     """Create a key of the caller's tenant, and return the page with its token, which is shown this once."""
+    page.require(KEYS)
     now = page.site.sessions.clock()
     expires = form.get("expires", "").strip()
     until = now + checks.duration("expires", expires) if expires else None
