@@ -14,6 +14,7 @@
 # make torture-postgres  a server: leaks between tenants, kill -9 of PostgreSQL, thousands of tenants
 # make torture-server    REST and MCP: no key may read, see or time another tenant's data
 # make fuzz              Schemathesis over the OpenAPI document of a server
+# make bench-dashboard   time and size of each view of the dashboard with 100,000 memories: prints a table
 # make startup           start time, compared with importing NumPy and SQLAlchemy
 # make screenshots      docs/images/ui-*.png: the views of the dashboard on a sample store; needs Chromium
 # make soak              every verb in random order, compared with a model in plain dictionaries: STEPS on each kind of store
@@ -27,7 +28,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server startup soak screenshots clean
+.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -59,6 +60,9 @@ bench-postgres: $(VENV)/.dev
 
 bench-server: $(VENV)/.dev
 	$(BIN)/python -m bench.server > docs/server-bench.md
+
+bench-dashboard: $(VENV)/.dev
+	$(BIN)/python -m bench.dashboard
 
 startup: $(VENV)/.dev
 	$(BIN)/python -m bench.startup
