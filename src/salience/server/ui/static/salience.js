@@ -67,3 +67,43 @@ document.addEventListener("formdata", (event) => {
   }
   if (![...event.formData.keys()].some((name) => name.startsWith("w_"))) event.formData.delete("sliders");
 });
+
+// The graph: Cytoscape draws what the list says; a focused link of the list marks its node, and a click on a node opens it.
+document.addEventListener("DOMContentLoaded", () => {
+  const canvas = document.querySelector("[data-graph]");
+  if (!canvas || typeof cytoscape !== "function") return;
+  canvas.hidden = false;
+  const { nodes, edges } = JSON.parse(canvas.dataset.graph);
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const kinds = { memory: "--s0", entity: "--s1", session: "--s2", more: "--s7" };
+  const arrows = ["supersedes", "follows", "sums_up"];
+  const graph = cytoscape({
+    container: canvas,
+    elements: [
+      ...nodes.map(({ x, y, ...data }) => ({ data, position: { x, y } })),
+      ...edges.map((data) => ({ data: { ...data, label: arrows.includes(data.kind) ? data.kind.replace("_", " ") : "" } })),
+    ],
+    layout: { name: "preset", fit: true, padding: 40 },
+    userZoomingEnabled: false, autoungrabify: true, boxSelectionEnabled: false,
+    style: [
+      { selector: "node", style: {
+        "background-color": (node) => colour(kinds[node.data("kind")]), width: (node) => (node.data("hop") ? 16 : 26), height: (node) => (node.data("hop") ? 16 : 26),
+        shape: (node) => ({ entity: "round-rectangle", session: "diamond", more: "ellipse" }[node.data("kind")] || "ellipse"),
+        label: "data(label)", color: colour("--ink"), "font-size": 14, "font-family": "sans-serif", "text-wrap": "wrap", "text-max-width": 130, "text-valign": "bottom", "text-margin-y": 5,
+        "text-background-color": colour("--paper"), "text-background-opacity": 0.85, "text-background-padding": 2, "min-zoomed-font-size": 7 } },
+      { selector: "edge", style: {
+        width: 1.5, "line-color": colour("--rule-strong"), "curve-style": "bezier", label: "data(label)", color: colour("--soft"), "font-size": 12,
+        "text-background-color": colour("--paper"), "text-background-opacity": 0.85, "target-arrow-color": colour("--rule-strong"), "target-arrow-shape": (edge) => (edge.data("label") ? "triangle" : "none") } },
+      { selector: 'edge[kind = "names"], edge[kind = "session"]', style: { opacity: 0.6, width: 1 } },
+      { selector: ".marked", style: { "border-width": 4, "border-color": colour("--accent") } },
+    ],
+  });
+  graph.on("tap", "node", (event) => { location.href = event.target.data("url"); });
+  for (const name of ["focusin", "mouseover"]) {
+    document.querySelector(".graph-list").addEventListener(name, (event) => {
+      const link = event.target.closest("[data-node]");
+      graph.nodes().removeClass("marked");
+      if (link) graph.getElementById(link.dataset.node).addClass("marked");
+    });
+  }
+});

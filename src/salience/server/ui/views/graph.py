@@ -1,16 +1,189 @@
-"""Graph: entities and links around a memory."""
+"""Graph: the memories, entities and sessions around one memory or entity, two hops far."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience.server.ui.page import Visit
+from salience import keywords
+from salience.engine import Engine
+from salience.ports import SESSION, Selection
+from salience.records import Memory, Scope, checks
+from salience.server.ui import neighbourhood as near
+from salience.server.ui.neighbourhood import Graph, Node
+from salience.server.ui.page import Page, Visit
+from salience.server.ui.views.explorer import BROWSE
 
 router = APIRouter()
+ENTITIES: Final = 10
+"""Maximum number of entities on the first hop."""
+MEMORIES: Final = 12
+"""Maximum number of memories of one entity."""
+TOP: Final = 60
+"""Entities on the page without a centre."""
+LIVE: Final = {"status": ("live",)}
 
 
 @router.get("/graph")
 def show(page: Visit) -> Response:
-    """Return the page."""
-    return page.render("views/graph.html", total=page.call("stats").memories)
+    """Return the graph around the memory or the entity of the URL, or the most frequent entities."""
+    if memory_id := page.query.get("memory", "").strip():
+        memory: Memory = page.call("history", id=memory_id)[-1].memory
+        found = page.apply(BROWSE, lambda engine, **where: around_memory(engine, _scope(engine, where), memory))
+        return _render(page, found, memory=memory)
+    if entity := page.query.get("entity", "").strip():
+        name = checks.name("entity", entity)
+        found = page.apply(BROWSE, lambda engine, **where: around_entity(engine, _scope(engine, where), name))
+        return _render(page, found, entity=name)
+    part = page.query.get("q", "").strip().casefold()
+    counts: dict[str, int] = page.apply(
+        BROWSE,
+        lambda engine, **where: engine.services.store.count_entities(
+            Selection(scope=_scope(engine, where), values=LIVE)
+        ),
+    )
+    named = [item for item in counts.items() if part in item[0].casefold()]
+    return page.render("views/graph.html", found=None, entities=named[:TOP], total=len(named), memory=None, entity=None)
+
+
+def around_memory(engine: Engine, scope: Scope, memory: Memory) -> Graph:
+    """Return the graph around a memory: its links, entities and session, and the memories that these lead to."""
+    store, key = engine.services.store, memory.id
+    ids = tuple(one for one in (memory.supersedes, memory.follows, memory.reflection, *memory.sources) if one)[
+        :MEMORIES
+    ]
+    older = [versions[-1].memory for one in ids if (versions := store.history(scope, one))]
+    newer = store.browse(Selection(scope=scope, linked_to=(key,)), "id", MEMORIES)
+    linked = [one for one in {one.id: one for one in (*older, *newer)}.values() if one.id != key]
+    names = memory.entities[:ENTITIES]
+    naming, totals = _naming(engine, scope, names)
+    first = [near.of_memory(memory, 0, None), *(near.of_memory(one, 1, key) for one in linked)]
+    first += [near.of_entity(name, 1, key) for name in names]
+    branches = {
+        f"entity:{name}": [near.of_memory(one, 2, f"entity:{name}") for one in found] for name, found in naming.items()
+    }
+    if (session := memory.scope.session_id) is not None:
+        node = near.of_session(session, 1, key)
+        first.insert(1, node)
+        values = {**LIVE, SESSION: (session,), "user_id": (_text(memory.scope.user_id),)}
+        selection = Selection(scope=scope, values=values)
+        turns = store.browse(selection, "created_at", MEMORIES)
+        branches[node.key] = [near.of_memory(one, 2, node.key) for one in turns]
+        totals[node.key] = sum(one.size for one in store.browse_sessions(selection, 10))
+    return near.graph(near.within(first, branches, totals))
+
+
+def around_entity(engine: Engine, scope: Scope, name: str) -> Graph:
+    """Return the graph around an entity: the newest memories that name it, and what these name and link to."""
+    key = f"entity:{name}"
+    naming, totals = _naming(engine, scope, (name,))
+    memories = naming[name]
+    first = [near.of_entity(name, 0, None), *(near.of_memory(one, 1, key) for one in memories)]
+    branches: dict[str, list[Node]] = {}
+    for one in memories:
+        others = [near.of_entity(other, 2, one.id) for other in one.entities if other != name]
+        session = one.scope.session_id
+        branches[one.id] = others + ([near.of_session(session, 2, one.id)] if session else [])
+    shown = len(memories)
+    nodes = near.within(first, branches, {})
+    if totals[key] > shown:
+        nodes.append(Node(f"more:{key}", "more", f"{totals[key] - shown:,} more", 1, key))
+    return near.graph(nodes)
+
+
+def _naming(engine: Engine, scope: Scope, names: Sequence[str]) -> tuple[dict[str, list[Memory]], dict[str, int]]:
+    """Return the newest live memories that name each entity, and the number of all by the key of its node."""
+    if not names:
+        return {}, {}
+    store = engine.services.store
+    counts = store.count_entities(Selection(scope=scope, values=LIVE, entities=tuple(names)))
+    rare = tuple(name for name in names if counts.get(name, 0) <= MEMORIES)
+    found: list[Memory] = []
+    if rare:  # all of them in one query; of a frequent entity, the index of the order ends the search early
+        found = store.browse(Selection(scope=scope, values=LIVE, entities=rare), "id", MEMORIES * len(rare))
+    naming = {name: [one for one in found if name in one.entities] for name in rare}
+    for name in names:
+        if name not in naming:
+            naming[name] = store.browse(Selection(scope=scope, values=LIVE, entities=(name,)), "id", MEMORIES)
+    return naming, {f"entity:{name}": counts.get(name, 0) for name in names}
+
+
+def _render(page: Page, found: Graph, memory: Memory | None = None, entity: str | None = None) -> Response:
+    urls = {node.key: _url(page, node, found) for node in found.nodes}
+    places = near.places(found.nodes)
+    drawing = {
+        "nodes": [
+            {"id": one.key, "kind": one.kind, "label": one.label, "hop": one.hop, "url": urls[one.key],
+             "x": places[one.key][0], "y": places[one.key][1]} for one in found.nodes
+        ],
+        "edges": [
+            *({"source": one.source, "target": one.target, "kind": one.kind} for one in found.edges),
+            *({"source": one.parent, "target": one.key, "kind": "more"} for one in found.nodes if one.kind == "more"),
+        ],
+    }  # fmt: skip
+    return page.render(
+        "views/graph.html",
+        found=found,
+        urls=urls,
+        drawing=drawing,
+        rows=rows(found),
+        EDGES=near.EDGES,
+        memory=memory,
+        entity=entity,
+        centre=found.nodes[0],
+    )
+
+
+def rows(found: Graph) -> list[tuple[Node, list[tuple[str, Node]]]]:
+    """Return each node that edges begin or end at, in the order of hops, with (label of the edge, other node)."""
+    by_key = {one.key: one for one in found.nodes}
+    listed: dict[str, list[tuple[str, Node]]] = {one.key: [] for one in found.nodes if one.kind != "more"}
+    for edge in found.edges:
+        source, target = by_key[edge.source], by_key[edge.target]
+        if source.hop <= target.hop:
+            listed[source.key].append((near.EDGES[edge.kind], target))
+        else:
+            listed[target.key].append((BACKWARDS[edge.kind], source))
+    for node in found.nodes:
+        if node.kind == "more" and node.parent in listed:
+            listed[node.parent].append(("and", node))
+    return [(by_key[key], ends) for key, ends in listed.items() if ends]
+
+
+BACKWARDS: Final = {
+    "supersedes": "superseded by", "follows": "followed by", "sums_up": "summed up by", "names": "named by",
+    "session": "has",
+}  # fmt: skip
+"""Type of an edge -> its label, from its second node to its first."""
+
+
+def _url(page: Page, node: Node, found: Graph) -> str:
+    kept = {"memory": None, "entity": None}
+    match node.kind:
+        case "memory":
+            return page.url("graph", **{**kept, "memory": node.key})
+        case "entity":
+            return page.url("graph", **{**kept, "entity": node.label})
+        case "session":
+            users = {
+                one.memory.scope.user_id
+                for one in found.nodes
+                if one.memory and one.memory.scope.session_id == node.label
+            }
+            one_user = {"f_user_id": _text(next(iter(users)))} if len(users) == 1 else {}
+            return page.url("sessions/transcript", id=node.label, **one_user)
+    parent = next(one for one in found.nodes if one.key == node.parent)
+    if parent.kind == "entity" and parent.hop == 0:
+        return page.url("", f_status="live", q=parent.label)
+    return _url(page, parent, found)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _scope(engine: Engine, where: Mapping[str, Any]) -> Scope:
+    return keywords.scope(engine.services.tenant, where)[0]

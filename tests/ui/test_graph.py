@@ -1,0 +1,69 @@
+"""The graph around a memory or an entity."""
+
+from __future__ import annotations
+
+import re
+
+from salience.server.ui.neighbourhood import MOST, RINGS, edges_of, of_entity, of_memory, places, within
+
+ANN = {"user_id": "ann"}
+
+
+def test_a_memory_has_its_links_entities_and_session(client, engine):
+    old = engine.remember("first <i>", entities=["Oslo"], **ANN).memory
+    new = engine.remember("second", entities=["Oslo", "<b>"], supersedes=old.id, session_id="talk", **ANN).memory
+    text = client.get(f"/ui/graph?memory={new.id}").text
+    for part in ("supersedes", "Oslo", "talk", "first &lt;i&gt;", "&lt;b&gt;", f"memory={old.id}"):
+        assert part in text
+    assert "<i>" not in text
+    assert "superseded by" in client.get(f"/ui/graph?memory={old.id}").text
+
+
+def test_an_entity_with_many_memories_is_no_hairball(client, engine):
+    engine.remember_many([
+        {"content": f"memory {number}", "entities": ["Hub", f"E{number}", f"F{number}", f"G{number}"], **ANN}
+        for number in range(60)
+    ])  # fmt: skip
+    text = client.get("/ui/graph?entity=Hub").text
+    assert "48 more" in text
+    [count] = re.findall(r"(\d+) nodes? and", text)
+    assert int(count) <= MOST + 1
+    assert len(text) < 300_000
+
+
+def test_the_first_page_lists_entities_by_number(client, engine):
+    assert "No entities yet" in client.get("/ui/graph").text
+    for number in range(3):
+        engine.remember(f"memory {number}", entities=["Oslo"] if number else ["Oslo", "Bergen"], **ANN)
+    text = client.get("/ui/graph").text
+    assert text.index("entity=Oslo") < text.index("entity=Bergen")
+    assert "entity=Oslo" not in client.get("/ui/graph?q=berg").text
+
+
+def test_a_bound_key_sees_its_user_alone(keyed, engine):
+    secret = engine.remember("secret", entities=["Oslo", "Hidden"], user_id="bob").memory
+    engine.remember("mine", entities=["Oslo"], **ANN)
+    client = keyed("read", **ANN)
+    text = client.get("/ui/graph").text + client.get("/ui/graph?entity=Oslo").text
+    assert "mine" in text
+    assert "secret" not in text
+    assert "Hidden" not in text
+    assert client.get(f"/ui/graph?memory={secret.id}").status_code == 404
+    assert re.findall(r'method="post" action="([^"]+)"', text) == ["/ui/logout"] * 2
+
+
+def test_nodes_are_on_two_rings_and_edges_have_types(engine):
+    one = engine.remember("one", entities=["A", "B"], **ANN).memory
+    two = engine.remember("two", entities=["A"], supersedes=one.id, **ANN).memory
+    first = [of_memory(one, 0, None), of_entity("A", 1, one.id), of_entity("B", 1, one.id)]
+    nodes = within(first, {"entity:A": [of_memory(two, 2, "entity:A")]}, {"entity:A": 5})
+    assert [node.label for node in nodes] == ["one", "A", "B", "two", "4 more"]
+    kinds = {(edge.source, edge.target): edge.kind for edge in edges_of(nodes)}
+    assert kinds[two.id, one.id] == "supersedes"
+    assert kinds[one.id, "entity:B"] == "names"
+    found = places(nodes)
+    assert found[one.id] == (0, 0)
+    for node, (width, height) in (("entity:A", RINGS[0]), (two.id, RINGS[1])):
+        x, y = found[node]
+        assert abs((x / width) ** 2 + (y / height) ** 2 - 1) < 0.01
+    assert len(set(found.values())) == len(nodes)
