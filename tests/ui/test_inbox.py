@@ -8,7 +8,8 @@ from html import unescape
 import pytest
 
 import salience
-from dashboards import assert_accessible, csrf_of
+from bench.browser import dashboard, served
+from dashboards import assert_accessible, assert_fits, csrf_of
 from salience.errors import EmbedderError, InputError
 from salience.ports import Revise
 from salience.records import Scope
@@ -196,18 +197,23 @@ def test_differing_words_are_those_of_each_side():
 
 
 @pytest.mark.slow
-def test_resolve_and_undo_by_keyboard(fresh_page):
-    page = fresh_page
-    page.goto("/ui/inbox", wait_until="networkidle")
-    count = page.locator(".problem").count()
-    assert count > 0
-    assert_accessible(page)
-    page.locator(".problem button", has_text="Keep newer").first.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**flash**")
-    assert page.locator(".problem").count() == count - 1
-    assert_accessible(page)
-    page.get_by_role("button", name="Undo").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**undone**")
-    assert page.locator(".problem").count() == count
+@pytest.mark.parametrize(("theme", "width"), [("light", 1600), ("dark", 360)])
+def test_resolve_and_undo_by_keyboard(browser, engine, pair, theme, width):
+    with served(dashboard(engine)) as url:
+        size = {"width": width, "height": 900}
+        page = browser.new_context(base_url=url, viewport=size, color_scheme=theme).new_page()
+        page.goto("/ui/inbox", wait_until="networkidle")
+        assert page.locator(".problem").count() == 1
+        assert_accessible(page)
+        assert_fits(page)
+        page.locator(".problem button", has_text="Keep newer").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**flash**")
+        assert page.locator(".problem").count() == 0
+        assert statuses(engine, pair) == ["live", "forgotten"]
+        assert_accessible(page)
+        page.get_by_role("button", name="Undo").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**undone**")
+        assert page.locator(".problem").count() == 1
+        assert statuses(engine, pair) == ["live", "live"]
