@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from dashboards import assert_accessible, assert_fits
 from salience.server.ui.neighbourhood import MOST, RINGS, edges_of, of_entity, of_memory, places, within
 
 ANN = {"user_id": "ann"}
@@ -67,3 +70,25 @@ def test_nodes_are_on_two_rings_and_edges_have_types(engine):
         x, y = found[node]
         assert abs((x / width) ** 2 + (y / height) ** 2 - 1) < 0.01
     assert len(set(found.values())) == len(nodes)
+
+
+@pytest.mark.slow
+def test_the_list_marks_and_opens_nodes_by_keyboard(page):
+    page.goto("/ui/graph?entity=Alice", wait_until="networkidle")
+    assert page.locator(".graph-canvas canvas").count() > 0
+    assert_accessible(page)
+    assert_fits(page)
+    page.locator(".graph-list a", has_text="Alice lives in Lisbon").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/graph?memory=*")
+    assert "followed by" in page.inner_text(".graph-list")
+    assert_accessible(page)
+
+
+@pytest.mark.slow
+def test_the_graph_is_a_list_without_scripts(plain_page):
+    plain_page.goto("/ui/graph")
+    plain_page.get_by_role("link", name="Alice", exact=True).click()
+    plain_page.locator(".graph-list a", has_text="Alice lives in Lisbon").first.click()
+    assert "names" in plain_page.inner_text(".graph-list")
+    assert not plain_page.locator(".graph-canvas").is_visible()

@@ -98,6 +98,10 @@ document.addEventListener("DOMContentLoaded", () => {
       { selector: ".marked", style: { "border-width": 4, "border-color": colour("--accent") } },
     ],
   });
+  if (narrow.matches) {
+    graph.zoom(0.75);
+    graph.center(graph.nodes()[0]);
+  }
   graph.on("tap", "node", (event) => { location.href = event.target.data("url"); });
   for (const name of ["focusin", "mouseover"]) {
     document.querySelector(".graph-list").addEventListener(name, (event) => {
