@@ -70,7 +70,7 @@ def show(page: Visit) -> Response:
         timings=[f"{step} {ms:.1f} ms" for step, ms in (recall.timings if recall else {}).items()],
         scores=_scores(page, asked) if asked.text and page.query.get("scores") else None,
         snippets=question.snippets(asked, base) if asked.text else {},
-        has_memories=bool(recall) or page.call("stats").memories > 0,
+        has_memories=bool(recall) or bool(page.call("list", limit=1).memories),
     )
 
 
