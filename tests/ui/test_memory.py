@@ -33,6 +33,15 @@ def remember(engine, content="near", **fields):
     return engine.remember(content, user_id="ann", **fields).memory
 
 
+def test_the_card_links_to_the_views_of_its_memory(client, engine):
+    memory = remember(engine, "Ann likes tea")
+    text = client.get(f"/ui/memory/{memory.id}").text
+    for view in ("why", "tiers", "time", "graph"):
+        (link,) = set(re.findall(rf'href="(/ui/{view}[?][^"]+)"', text))
+        shown = client.get(link.replace("&amp;", "&")).text
+        assert (f'value="{memory.id}"' if view == "why" else "Ann likes tea") in shown, view  # it asks for a question
+
+
 def test_the_card_shows_fields_provenance_and_metadata(client, engine):
     memory = remember(
         engine, "Ann <b>likes</b> tea", tags=["drink"], metadata={"source": "<i>mail</i>"}, fact_key="ann.tea"
