@@ -118,6 +118,7 @@ ALLOWED: Final[tuple[Rule, ...]] = (
      lambda case, body: about(body) == "scope" and arguments(case).get("scope") in ("global", "project")),
     ("`since` before `until`, another argument", POSITIVE, 422,
      lambda case, body: about(body) == "since" and bool(arguments(case).get("until"))),
+    ("a stale reflection alone needs no other memory", POSITIVE, 422, lambda case, body: about(body) == "other_id"),
     ("labels of weights are those of the profile", POSITIVE, 422, lambda case, body: about(body) == "weights"),
     ("a header and an argument of one meaning have to agree", POSITIVE, 422, given_twice),
     ("the bound of a duration in words", POSITIVE, 422, long_ttl),

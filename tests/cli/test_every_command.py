@@ -63,7 +63,7 @@ CASES = {
     "help": ["help", "scope"],
     "demo": ["demo"],
 }
-ELSEWHERE = ("db distribute", "mcp serve", "serve")
+ELSEWHERE = ("db distribute", "mcp serve", "serve", "ui")
 """What needs a Citus cluster, or goes on until it is ended: see tests/store/test_citus.py, tests/server."""
 UNSCOPED = (
     "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",

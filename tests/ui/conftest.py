@@ -71,7 +71,7 @@ def keyed(engine: Engine, keyring: Keyring, clock: StoppedClock, target: str) ->
     return log_in
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if shutil.which("chromium") is None:
         pytest.skip("chromium is not installed")
@@ -79,7 +79,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server on the sample store."""
     file = str(tmp_path_factory.mktemp("site") / "sample.db")
@@ -106,7 +106,7 @@ def page(request: pytest.FixtureRequest, browser: Any, site: str) -> Iterator[An
     yield from _open(browser, site, *request.param)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plain_page(browser: Any, site: str) -> Iterator[Any]:
     """A page without JavaScript."""
     yield from _open(browser, site, "light", 1600, java_script_enabled=False)
