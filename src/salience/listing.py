@@ -60,9 +60,10 @@ def recalls(
         InputError, LimitError: as `page`.
     """
     before = cursor_id(cursor) or None
-    for name, value in (("query", text), ("id", id)):
-        if value is not None:
-            checks.text(name, value, services.content_limit)
+    if text is not None:
+        checks.text("query", text, services.content_limit)
+    if id is not None and not ID.fullmatch(checks.name("id", id)):
+        raise InputError("id", id, "Give the id of an entry of the recall log.")
     found = services.store.recalls(scope, services.clock(), limit + 1, before=before, text=text, id=id)
     size = AnswerLimit(services, "Lower limit.")
     for entry in found[:limit]:
