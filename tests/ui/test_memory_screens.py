@@ -26,6 +26,7 @@ def test_a_card_is_accessible_and_fits(page, words):
     assert_accessible(page)
     if page.locator("a", has_text="Edit").count():
         page.get_by_role("link", name="Edit").click()
+        page.wait_for_url("**/edit*")
         assert_fits(page)
         assert_accessible(page)
 
