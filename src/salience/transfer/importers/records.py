@@ -1,0 +1,185 @@
+"""Records of other systems: the values that every reader yields, and helpers to make them.
+
+A reader is a pure function `read(file: IO[bytes] | Path) -> Iterator[Record | Problem]`. It raises `InputError` if the
+file as a whole is not of its source, and yields a `Problem` for each record that it cannot use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Final
+
+from salience.errors import InputError, Words, wrong_type
+from salience.lines import moment, parsed
+from salience.records.checks import METADATA_DEPTH, METADATA_LIMIT, NAME_LIMIT, json_size
+from salience.text import content_hash
+
+CUT: Final = "[cut by the import]"
+"""Marks the places of `metadata["original"]` where values were left out to fit."""
+ORIGINAL_LIMIT: Final = METADATA_LIMIT - 4096
+"""Largest original record in the metadata, bytes; the rest is for other metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of another system as a memory to store.
+
+    Attributes:
+        number: line of the file, or position in it from 1, for messages.
+        draft: fields of `Draft` and coordinates of its scope, as in a line of drafts; `key` is required.
+        supersedes: key of the record that this one replaces; it may come later in the file.
+        ended: aware instant from which the record no longer held; `as_of` an earlier instant still finds it.
+    """
+
+    number: int
+    draft: Mapping[str, Any]
+    supersedes: str | None = None
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A record that cannot be imported: its number as in `Record`, the reason ("no content"), and what to do."""
+
+    number: int
+    reason: str
+    remedy: str = "Correct the record, or skip invalid ones."
+
+
+Item = Record | Problem
+Reader = Callable[[IO[bytes] | Path], Iterator[Item]]
+
+
+def converted(
+    items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Record | None]
+) -> Iterator[Item]:
+    """Yield the record that `convert` makes of each numbered item; None leaves an item out.
+
+    An item that is no JSON object, or for which `convert` raises `InputError`, becomes a problem.
+    """
+    for number, item in items:
+        try:
+            record = convert(number, objects("record", item))
+        except InputError as error:
+            yield Problem(number, f"{error.field} {error.problem}", error.remedy)
+        else:
+            if record is not None:
+                yield record
+
+
+@contextmanager
+def opened(file: IO[bytes] | Path) -> Iterator[IO[bytes]]:
+    """Yield the open file of a path, or an open file as it is."""
+    if isinstance(file, Path):
+        with file.open("rb") as stream:
+            yield stream
+    else:
+        yield file
+
+
+def json_of(file: IO[bytes] | Path) -> Any:
+    """Return the value of a file that is one JSON text; raises `InputError` for other files."""
+    with opened(file) as stream:
+        try:
+            return parsed(stream.read())
+        except ValueError as error:
+            raise InputError(
+                "file", Words("a file that is not JSON"), "Give the file as exported.", str(error)
+            ) from None
+
+
+def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value of each line of JSON; for an invalid line a text, which is no record."""
+    with opened(file) as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield number, parsed(line)
+            except ValueError:
+                yield number, "a line that is not JSON"
+
+
+def objects(field: str, value: object) -> dict[str, Any]:
+    """Return a JSON object as it is; raises `InputError` for other values."""
+    if not isinstance(value, dict):
+        raise wrong_type(field, value, "Give a JSON object.")
+    return value
+
+
+def instant(field: str, value: object) -> datetime | None:
+    """Return an aware instant from ISO 8601 (without an offset: UTC), or from seconds or milliseconds since 1970.
+
+    None, an empty text: None. Raises `InputError` for other values.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        try:
+            found = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InputError(field, value, "Give ISO 8601.", "is no time") from None
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    try:
+        return moment(value)
+    except InputError as error:
+        raise error.at(field) from None
+
+
+def name(value: object) -> str | None:
+    """Return a text or number as a name that a scope, tag or speaker accepts, or None if nothing is left of it."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    clean = "".join(sign if sign.isprintable() else " " for sign in str(value)).strip()
+    if len(clean) > NAME_LIMIT:
+        mark = content_hash(clean)[:16]
+        clean = f"{clean[: NAME_LIMIT - len(mark) - 1].rstrip()}~{mark}"
+    return clean or None
+
+
+def names(values: object) -> list[str]:
+    """Return the names in a list, without repetitions; nothing for other values."""
+    found = map(name, values) if isinstance(values, (list, tuple)) else ()
+    return list(dict.fromkeys(one for one in found if one))
+
+
+def key(source: str, *parts: object) -> str:
+    """Return the idempotency key `source:part`; a long one ends with a hash."""
+    return name(":".join((source, *map(str, parts)))) or source
+
+
+def original(record: object) -> dict[str, Any]:
+    """Return metadata with the record under `original`, cut to fit the limit of metadata."""
+    text, many = 1_000_000, 1_000_000
+    value = _plain(record, METADATA_DEPTH - 2, text, many)
+    while json_size(value) > ORIGINAL_LIMIT:
+        size = json_size(value)
+        text = min(text // 2, size // 2) if text > 64 else text
+        many = many if text > 64 else max(1, min(many // 2, 1024))
+        value = _plain(record, METADATA_DEPTH - 2, text, many) if many > 1 else CUT
+    return {"original": value}
+
+
+def _plain(value: Any, depth: int, text: int, many: int) -> Any:
+    """Return a JSON value that metadata accepts, with texts of at most `text` characters and `many` items a level."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth == 0:
+        return CUT
+    if isinstance(value, Mapping):
+        items = [(name(item) or "_", _plain(one, depth - 1, text, many)) for item, one in list(value.items())[:many]]
+        return dict(items) | ({} if len(value) <= many else {CUT: len(value) - many})
+    if isinstance(value, (list, tuple)):
+        found = [_plain(one, depth - 1, text, many) for one in value[:many]]
+        return found if len(value) <= many else [*found, CUT]
+    clean = str(value).replace("\x00", " ").encode("utf-8", "replace").decode()
+    return clean if len(clean) <= text else f"{clean[:text]} {CUT}"
