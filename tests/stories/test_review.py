@@ -125,6 +125,22 @@ def test_a_dismissed_memory_still_repeats_its_text_and_keeps_its_metadata(plante
     assert memory.remember(LIMITS[1], metadata={"source": 1}).status == "unchanged"
 
 
+def test_an_update_of_the_metadata_keeps_a_dismissal_unless_it_names_it(planted):
+    memory = alike(planted, *LIMITS)
+    for text in LIMITS[:2]:
+        memory.remember(text)
+    (item,) = memory.review().items
+    memory.dismiss(item.memory.id, item.other.id)
+    made = memory.update(item.memory.id, metadata={"source": 1}).memory
+    assert made.metadata == {"source": 1, "salience_dismissed": (item.other.id,)}
+    assert memory.review().items == ()
+    assert memory.update(item.memory.id, metadata={}).memory.metadata.keys() == {"salience_dismissed"}
+    assert memory.update(item.memory.id, metadata={"salience_dismissed": []}).memory.metadata.keys() == {
+        "salience_dismissed"
+    }
+    assert len(memory.review().items) == 1
+
+
 def test_dismiss_needs_two_visible_memories(planted):
     memory = alike(planted, *LIMITS)
     own, other = (

@@ -24,6 +24,7 @@ from salience.ports import Answered, Need, Revise, Services, Stored
 from salience.rank.profile import Profile
 from salience.records import UNSET, Draft, Memory, Receipt, Scope, checks
 from salience.records.ids import short_id
+from salience.remember.conflicts import DISMISSED
 from salience.remember.drafts import clean, derive, project_fact_key, user_of
 from salience.remember.facts import replaced_facts, stored_facts
 from salience.remember.llm import read_facts, with_facts
@@ -239,12 +240,19 @@ def _updated(services: Services, old: Memory, given: Mapping[str, Any], now: dat
         tags=fresh.tags if "tags" in given else old.tags,  # older versions may exceed the limits of today
         entities=fresh.entities if {"entities", "content"} & given.keys() else old.entities,
         fact_key=given.get("fact_key", fresh.fact_key if has_content else old.fact_key),
-        metadata=fresh.metadata if "metadata" in given else old.metadata,
+        metadata=_with_dismissals(old, fresh.metadata) if "metadata" in given else old.metadata,
         tier=fresh.tier,
         tier_since=old.tier_since if fresh.tier == old.tier else now,
         expires_at=fresh.expires_at if "ttl" in given else old.expires_at,
         updated_at=now,
     )
+
+
+def _with_dismissals(old: Memory, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return new metadata with the dismissals of the old, unless the new names them itself."""
+    if DISMISSED not in old.metadata or DISMISSED in given:
+        return given
+    return checks.metadata("metadata", {**given, DISMISSED: old.metadata[DISMISSED]})
 
 
 def forget(
