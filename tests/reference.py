@@ -388,7 +388,10 @@ def _erased_recalls(state: State, change: Erase) -> list[Place]:
             entry.cited & {*change.ids}
             or (
                 change.recalls is not None
-                and all(getattr(entry.scope, name) == value for name, value in change.recalls.items())
+                and all(
+                    isinstance(getattr(entry.scope, name), str) if value is ANY else getattr(entry.scope, name) == value
+                    for name, value in change.recalls.items()
+                )
             )
         )
     ]

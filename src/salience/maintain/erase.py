@@ -9,7 +9,7 @@ from typing import Any, Final
 from salience import keywords
 from salience.errors import InputError, Words
 from salience.ports import Erase, Services, Stored
-from salience.records import ANY, NARROWING, Erased, Filter, Scope, checks
+from salience.records import ANY, NARROWING, Coordinate, Erased, Filter, Scope, checks
 from salience.remember import versions_of
 from salience.steps import retry_stale, scan
 
@@ -97,10 +97,18 @@ def _erased_scope(
     return scope, condition, owned, replace(scope, session_id=caller.session_id) if is_whole else None
 
 
-def _coordinates(scope: Scope, condition: Filter, owned: Mapping[str, object]) -> dict[str, str | None]:
-    """Return the coordinates of the entries of the recall log that belong to an erased scope."""
-    named = {"environment": scope.environment, **owned} | ({"project": None} if condition.level == "global" else {})
-    return {name: None if value is None else str(value) for name, value in named.items() if value is not ANY}
+def _coordinates(scope: Scope, condition: Filter, owned: Mapping[str, object]) -> dict[str, Coordinate] | None:
+    """Return the coordinates of the entries of the recall log that belong to an erased scope, as in `Erase.recalls`.
+
+    None if no memory, and so no entry, can be of the scope: one without a project, of a project.
+    """
+    named: dict[str, Any] = {"environment": scope.environment, **owned}
+    found = {name: value for name, value in named.items() if value is not ANY}
+    if condition.level == "project":
+        return {"project": ANY, **found}
+    if condition.level == "global":
+        return None if "project" in found else {**found, "project": None}
+    return found
 
 
 def _sources(services: Services, reflections: Set[str]) -> dict[str, set[str]]:

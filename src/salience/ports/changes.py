@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from salience.batch import Tokens, Vectors32
-from salience.records import LoggedRecall, Memory, Scope
+from salience.records import Coordinate, LoggedRecall, Memory, Scope
 
 Interval = tuple[datetime, datetime]
 """The time from the first instant to before the second, in UTC."""
@@ -187,13 +187,14 @@ class Erase:
         tenant, ids: of the memories.
         sessions: also delete empty sessions of this environment, user and session, for example those in which a user
             only asked questions; `ANY`, or no session, matches all. None: delete no such sessions.
-        recalls: also delete the entries of the recall log whose scope has these coordinates. None: no such entries.
+        recalls: also delete the entries of the recall log whose scope has these coordinates; `ANY` stands for any one
+            name: neither None nor every value. None: no such entries.
     """
 
     tenant: str
     ids: tuple[str, ...]
     sessions: Scope | None = None
-    recalls: Mapping[str, str | None] | None = None
+    recalls: Mapping[str, Coordinate] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ from salience.ports import (
     Touch,
 )
 from salience.ports.browsing import SESSION, TAG, counted, facets
-from salience.records import Filter, LoggedRecall, Memory, Receipt, Scope
+from salience.records import ANY, Filter, LoggedRecall, Memory, Receipt, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
 from salience.store.index import Activations
@@ -511,7 +511,10 @@ def _erased_recalls(connection: Connection, change: Erase) -> set[str]:
     """Return the ids of the entries of the recall log that a change deletes."""
     of_tenant, found = recalls.c.tenant == change.tenant, set[str]()
     if change.recalls is not None:
-        own = (recalls.c[name] == value for name, value in change.recalls.items())  # `IS NULL` for None
+        own = (
+            recalls.c[name] != ANY.value if value is ANY else recalls.c[name] == value  # no `!=` holds for NULL
+            for name, value in change.recalls.items()
+        )
         found.update(connection.execute(select(recalls.c.id).where(of_tenant, *own)).scalars())
     if change.ids:
         ids, query = frozenset(change.ids), select(recalls.c.id, recalls.c.cited).where(of_tenant)

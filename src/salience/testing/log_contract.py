@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from salience.ports import Erase, LogRecall, Prune, Store
-from salience.records import ANY, LoggedHit, LoggedRecall, Part, Scope, ScoreDetail, Via
+from salience.records import ANY, Coordinate, LoggedHit, LoggedRecall, Part, Scope, ScoreDetail, Via
 from salience.testing.memories import EVERYTHING, NOW, add, id_of, stored
 
 DAY: Final = timedelta(days=1)
@@ -138,3 +138,14 @@ class LogContract:
         assert questions(store, Scope("other", user_id="u")) == ["Question 4?"]
         store.apply([Erase("default", (), recalls={"user_id": None})])
         assert questions(store) == ["Question 2?"]
+
+    def test_erasing_the_projects_of_a_scope_deletes_the_logged_recalls_that_name_one(self, store: Store) -> None:
+        projects: tuple[Coordinate, ...] = ("p", "q", None, ANY)
+        scopes = [Scope(project=project, user_id="u") for project in projects]
+        scopes += [Scope(project="p", user_id="v"), Scope("other", project="p", user_id="u")]
+        log(store, *(entry(number, scope=scope) for number, scope in enumerate(scopes)))
+        change = Erase("default", (), recalls={"environment": "default", "user_id": "u", "project": ANY})
+        assert store.cited(change) == 2
+        store.apply([change])
+        assert questions(store) == ["Question 4?", "Question 3?", "Question 2?"]
+        assert questions(store, Scope("other", project="p", user_id="u")) == ["Question 5?"]
