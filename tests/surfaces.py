@@ -35,7 +35,7 @@ class Server:
         self.engines[key] = engine
         return key
 
-    def of(self, tenant: str, answer_limit: int | None = None) -> Engine:
+    def of(self, tenant: str, answer_limit: int | None = None, *, records_access: bool = True) -> Engine:
         return self.engines[tenant]
 
     def granted(self, token: str) -> Grant | None:

@@ -131,12 +131,14 @@ class Engine:
         services.access_log.flush()
         return services
 
-    def of(self, tenant: str, answer_limit: int | None = None) -> Self:
+    def of(self, tenant: str, answer_limit: int | None = None, *, records_access: bool = True) -> Self:
         """Return an engine for another tenant that shares this engine's store, models and profile.
 
-        Closing one closes both. Answers over `answer_limit` bytes raise LimitError.
+        Closing one closes both. Answers over `answer_limit` bytes raise LimitError. Without `records_access`, recalls
+        leave all counters unchanged.
         """
-        services = replace(self.services, tenant=checks.name("tenant", tenant), answer_limit=answer_limit)
+        tenant = checks.name("tenant", tenant)
+        services = replace(self.services, tenant=tenant, answer_limit=answer_limit, records_access=records_access)
         return type(self)(services, self.profile, self._with_embedder)
 
     def _profile(self, profile: ProfileLike | None, weights: Mapping[str, float] | None = None) -> Profile:
@@ -661,7 +663,8 @@ class Engine:
     ) -> RecallLogPage:
         """Return one page of the recall log, newest first, and the cursor of the next page.
 
-        The setting `recall_log` turns the log on. It has the recalls, graph recalls and contexts that were no dry runs.
+        The setting `recall_log` turns the log on. It has the recalls, graph recalls and contexts that were not asked
+        for as dry runs.
 
         Args:
             query: a part of the question, in upper or lower case; None for any question.

@@ -493,7 +493,8 @@ def touch(services: Services, profile: Profile, query: Query, now: datetime, hit
     Returns False while the access log cannot write its entries; they are retried.
     """
     rule = profile.on_recall
-    if not rule or not (hits or (rule.activate and query.scope.session_key)):
+    is_effective = bool(hits) or (rule.activate and query.scope.session_key is not None)
+    if not (rule and is_effective and services.records_access):
         return True
     clock = services.clock()
     return services.access_log.add(

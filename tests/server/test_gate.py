@@ -485,7 +485,7 @@ class RecordingEngine:
     def __init__(self):
         self.calls = []
 
-    def of(self, tenant, answer_limit=None):
+    def of(self, tenant, answer_limit=None, *, records_access=True):
         self.calls.append(tenant)
         return self
 

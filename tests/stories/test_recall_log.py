@@ -151,6 +151,35 @@ def test_erasing_a_user_deletes_the_users_entries(memory):
     assert (done, done.recalls, questions(memory, user_id=ANY)) == (0, 1, [])
 
 
+@pytest.mark.parametrize(
+    ("where", "erased", "left"),
+    [
+        ({"scope": "project"}, 1, ["of bob in p", "in every project", "global"]),
+        ({"scope": "project", "project": ANY}, 1, ["of bob in p", "in every project", "global"]),
+        ({"scope": "project", "project": "q"}, 0, ["of bob in p", "in every project", "in p", "global"]),
+        ({"scope": "global"}, 1, ["of bob in p", "in every project", "in q", "in p"]),
+        ({"scope": "global", "project": "p"}, 0, ["of bob in p", "in every project", "in q", "in p", "global"]),
+        ({"project": "p"}, 1, ["of bob in p", "in every project", "in q", "global"]),
+    ],
+)
+@pytest.mark.every_surface
+def test_erasing_a_scope_level_deletes_the_entries_of_the_level_alone(planted, monkeypatch, where, erased, left):
+    monkeypatch.setenv("SALIENCE_RECALL_LOG", "30d")
+    memory = planted(COSINES)
+    memory.remember("tea is green", user_id="alice")
+    memory.remember("coffee is black", user_id="alice", project="p")
+    scopes = {
+        "global": {}, "in p": {"project": "p"}, "in q": {"project": "q"}, "in every project": {"project": ANY},
+        "of bob in p": {"user_id": "bob", "project": "p"},
+    }  # fmt: skip
+    for question, given in scopes.items():
+        memory.recall(question, **{"user_id": "alice", "limit": 0, **given})
+    dry = memory.erase(user_id="alice", dry_run=True, **where)
+    done = memory.erase(user_id="alice", **where)
+    assert (done, done.recalls) == (dry, dry.recalls) == (erased, 5 - len(left))
+    assert questions(memory, project=ANY, user_id=ANY) == left
+
+
 @pytest.mark.every_surface
 def test_erasing_a_memory_deletes_the_entries_that_cite_it(memory):
     memory.recall("both", user_id="alice", min_score=0)
@@ -199,10 +228,24 @@ def test_a_bound_key_sees_its_own_entries_alone(memory):
     assert seen("acme", {"user_id": "bob"}, id=mine, **everything) == []
 
 
-def test_read_only_callers_are_not_logged(memory):
+@pytest.mark.every_store
+def test_recalls_of_read_only_callers_are_logged_and_change_no_counter(memory):
     gate, grant = Gate(memory), Grant(tenant="default", rights=("read",), name="somebody")
-    gate.answer(grant, VERBS["recall"], VERBS["recall"].request.model_validate({"query": "asked", "user_id": "alice"}))
-    assert questions(memory, user_id=ANY) == []
+    for verb, given in (
+        ("recall", {"query": "asked"}),
+        ("recall_many", {"queries": ["one", "two"]}),
+        ("graph_recall", {"query": "by the graph"}),
+        ("context", {"query": "query"}),
+        ("recall", {"query": "a dry run", "dry_run": True}),
+    ):
+        request = VERBS[verb].request.model_validate({**given, "user_id": "alice"})
+        gate.answer(grant, VERBS[verb], request)
+    (entry, *_) = log = memory.recalls(user_id="alice").recalls
+    assert [one.question for one in log] == ["query", "by the graph", "two", "one", "asked"]
+    assert entry.hits
+    assert [one.access_count for one in memory.list(user_id="alice").memories] == [0, 0]
+    memory.recall("query", user_id="alice")
+    assert {one.access_count for one in memory.list(user_id="alice").memories} == {1}
 
 
 def test_no_log_line_has_a_question(memory, caplog):

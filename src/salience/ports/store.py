@@ -320,6 +320,7 @@ class Services:
         keep_touches: retention of past recall counters; None: forever.
         keep_requests: retention of the answers to requests under an idempotency key; None: forever.
         recall_log: retention of entries of the recall log; None: recalls are not logged.
+        records_access: whether recalls change counters; False for callers who may only read.
     """
 
     store: Store
@@ -346,3 +347,4 @@ class Services:
     keep_touches: timedelta | None = None
     keep_requests: timedelta | None = None
     recall_log: timedelta | None = None
+    records_access: bool = True

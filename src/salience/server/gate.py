@@ -143,14 +143,12 @@ class Gate:
                 if (count := len(part.get(name) or ())) > NAMES_LIMIT:
                     value, remedy = Words(f"a list of {count:,} names"), f"Give up to {NAMES_LIMIT:,}."
                     raise InputError(f"{path}{name}", value, remedy, f"has {count:,} names")
-        engine = self.engine.of(grant.tenant, self.limits.answer)
+        # a custom profile of a bound caller could change the importance of shared memories
+        records_access = grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
+        engine = self.engine.of(grant.tenant, self.limits.answer, records_access=records_access)
         fields = verb.request.model_fields
         if "deadline_ms" in fields and arguments.get("deadline_ms") is None:
             arguments["deadline_ms"] = self.limits.deadline_ms
-        if "dry_run" in fields and verb.right == "read":
-            # a custom profile of a bound caller could change the importance of shared memories
-            records_access = grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
-            arguments |= {} if records_access else {"dry_run": True}
         if verb.name in ("remember", "remember_many") and not grant.may("read"):
             for one in arguments.get("drafts", [arguments]):
                 one["duplicate"] = True  # write-only callers must not learn which texts exist
