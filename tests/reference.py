@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ from salience.ports import (
     After,
     Answered,
     Change,
-    Count,
+    Counts,
     Derive,
     Erase,
     Facets,
@@ -1004,16 +1005,14 @@ class ReferenceStore:
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].home_key))
         return [OutOfScope(home, count) for home, count in ordered[:limit]]
 
-    def counts(self, scope: Scope) -> list[Count]:
-        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+    def counts(self, scope: Scope) -> Counts:
+        """Return the numbers of live memories visible in `scope`, with all values of each of `FACETS`."""
+        found = self.facets(Selection(scope=scope, values={"status": ("live",)}), sys.maxsize)
         with self._opened() as state:
-            found = [one for one in state.live(scope.tenant, None) if scope.sees(one.memory.scope)]
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for stored in found:
-            memory, home = stored.memory, stored.memory.scope
-            key = (memory.kind, memory.tier, home.project, home.user_id, home.agent_id, home.session_id)
-            groups.setdefault(key, []).append(stored.vector is None)
-        return [Count(*key, len(pending), sum(pending)) for key, pending in groups.items()]
+            live = [one for one in state.live(scope.tenant, None) if scope.sees(one.memory.scope)]
+        values = {name: found.values[name] for name in FACETS}
+        values["status"] = {"live": found.total} if found.total else {}
+        return Counts(found.total, values, sum(one.vector is None for one in live))
 
     def browse(
         self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from salience.errors import DamagedError, InputError
@@ -73,16 +72,10 @@ def recalls(
 
 def stats(services: Services, scope: Scope) -> Stats:
     """Return the number of visible live memories, in total and by kind, tier, project, user and agent."""
-    counts = {name: Counter[str]() for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")}
-    total = pending = 0
-    for found in services.store.counts(scope):
-        total += found.memories
-        pending += found.pending
-        for name, counter in counts.items():
-            counter[getattr(found, name) or ""] += found.memories
-    by = {name: dict(sorted(counter.items())) for name, counter in counts.items()}
+    found = services.store.counts(scope)
+    by = {name: dict(sorted(values.items())) for name, values in found.values.items()}
     return Stats(
-        memories=total,
+        memories=found.total,
         by_kind=by["kind"],
         by_tier=by["tier"],
         by_project=by["project"],
@@ -91,6 +84,6 @@ def stats(services: Services, scope: Scope) -> Stats:
         sessions=len(by["session_id"].keys() - {""}),
         embedder=services.embedder.name,
         dimension=services.embedder.dimension,
-        pending=pending,
-        out_of_scope=() if total else out_of_scope(services, scope),
+        pending=found.pending,
+        out_of_scope=() if found.total else out_of_scope(services, scope),
     )

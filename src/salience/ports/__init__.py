@@ -50,7 +50,7 @@ from salience.ports.needs import (
 )
 from salience.ports.store import (
     AccessLog,
-    Count,
+    Counts,
     Revision,
     RevisionFilter,
     Services,
@@ -75,7 +75,7 @@ __all__ = [
     "Change",
     "Clustering",
     "ColumnBound",
-    "Count",
+    "Counts",
     "Database",
     "Derive",
     "Distinguish",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -28,16 +28,11 @@ from salience.text import Tokeniser
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """The number of live memories, and of those without a vector, that have these values in common."""
+class Counts:
+    """The number of live memories: in all, by field and value ("" for none), and of those without a vector."""
 
-    kind: str
-    tier: str
-    project: str | None
-    user_id: str | None
-    agent_id: str | None
-    session_id: str | None
-    memories: int
+    total: int
+    values: Mapping[str, Mapping[str, int]]
     pending: int
 
 
@@ -208,8 +203,8 @@ class Store(Protocol):
         """
         ...
 
-    def counts(self, scope: Scope) -> list[Count]:
-        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+    def counts(self, scope: Scope) -> Counts:
+        """Return the numbers of live memories visible in `scope`, with all values of each of `FACETS`."""
         ...
 
     def browse(

@@ -40,7 +40,7 @@ from salience.ports import (
     After,
     Answered,
     Change,
-    Count,
+    Counts,
     Derive,
     Erase,
     Facets,
@@ -738,14 +738,13 @@ class SQLStore(ABC):
         """Return the versions of the visible memory with a whole or short id, live or not."""
         return self._read(scope.tenant, lambda reader: _history(reader, scope, id))
 
-    def counts(self, scope: Scope) -> list[Count]:
-        """Return the number of live visible memories for each combination of values, in any order."""
-        by = [memories.c[name] for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")]
-        pending = func.count(memories.c.id).filter(memories.c.vector.is_(None))
-        query: Select[Any] = (
-            select(*by, func.count(), pending).where(*visible(scope), memories.c.forgotten_at.is_(None)).group_by(*by)
-        )
-        return [Count(*row) for row in self._read(scope.tenant, lambda reader: reader.execute(query).all())]
+    def counts(self, scope: Scope) -> Counts:
+        """Return the numbers of live visible memories, with all values of each of `FACETS`."""
+
+        def read(reader: Connection) -> Counts:
+            return Counts(*field_counts(reader, Selection(scope=scope), gone=False), count_pending(reader, scope))
+
+        return self._read(scope.tenant, read)
 
     def browse(
         self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
@@ -799,17 +798,34 @@ def _numbers(lists: Iterable[Any]) -> Counter[str]:
 
 
 def facet_counts(
-    reader: Connection, selection: Selection, *, gone: bool = False
+    reader: Connection, selection: Selection, *, gone: bool | None = None
 ) -> tuple[int, dict[str, Counter[str]]]:
-    """Return the number of selected memories, and for each facet value -> number; `gone`: only of those not live."""
+    """Return the number of selected memories, and for each facet value -> number; `gone` is as in `field_counts`."""
+    total, counts = field_counts(reader, selection, gone=gone)
+    counts[TAG] = _numbers(reader.execute(statements.tags(selection, gone=gone)).all()) if total else Counter()
+    return total, counts
+
+
+def field_counts(
+    reader: Connection, selection: Selection, *, gone: bool | None = None
+) -> tuple[int, dict[str, Counter[str]]]:
+    """Return the number of selected memories, and for each of `FACETS` value -> number.
+
+    `gone` True counts only memories that are not live, False only live ones.
+    """
     groups = reader.execute(statements.groups(selection, gone=gone)).all()
     total, counts = counted([(tuple(values), number) for *values, number in groups], selection)
-    counts |= {SESSION: Counter(), TAG: Counter()}
-    if gone and selection.values.get("status") == ("live",):
-        return total, counts
-    counts[SESSION].update(dict(map(tuple, reader.execute(statements.sessions(selection, gone=gone)).all())))
-    counts[TAG] = _numbers(reader.execute(statements.tags(selection, gone=gone)).all())
+    counts[SESSION] = Counter()
+    if not (gone and selection.values.get("status") == ("live",)):
+        counts[SESSION].update(dict(map(tuple, reader.execute(statements.sessions(selection, gone=gone)).all())))
     return total, counts
+
+
+def count_pending(reader: Connection, scope: Scope) -> int:
+    """Return the number of live visible memories without a vector."""
+    without = [memories.c.forgotten_at.is_(None), memories.c.vector.is_(None)]
+    query = select(func.count()).select_from(memories).where(*visible(scope), *without)
+    return int(reader.execute(query).scalar_one())
 
 
 def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
@@ -914,7 +930,8 @@ def _revisions(
 
 def _history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
     """Return the versions of the visible memory with a whole or short id."""
-    found = {one for column in (memories.c.id, memories.c.short_id) for one in _visible_ids(reader, scope, column, id)}
+    columns = (memories.c.id, memories.c.short_id)[: 2 if len(id) == SHORT else 1]
+    found = {one for column in columns for one in _visible_ids(reader, scope, column, id)}
     if len(found) != 1:
         return []
     (whole,) = found

@@ -133,19 +133,27 @@ def revisions(
 
 
 def daily(scope: Scope, filter: RevisionFilter) -> CompoundSelect[Any]:
-    """Return day since 1970, change and count of the versions of visible memories, and of last recalls as `recall`."""
+    """Return day since 1970, change and count of the versions of visible memories, and of last recalls as `recall`.
+
+    The memories are read once for both of their instants.
+    """
+    names = ("project", "change", "changed_at", "accessed_at")
+    read = select(*(memories.c[name] for name in names)).where(*visible(scope)).cte().prefix_with("MATERIALIZED")
+    sources: list[tuple[FromClause, str, Conditions]] = [
+        (read, "changed_at", []), (versions, "changed_at", visible(scope, versions)), (read, "accessed_at", [])
+    ]  # fmt: skip
     counts = []
-    for table, at in ((memories, "changed_at"), (versions, "changed_at"), (memories, "accessed_at")):
+    for table, at, seen in sources:
         day: ColumnElement[int] = table.c[at] // literal_column(str(DAY))  # not a parameter: it is repeated in GROUP BY
         is_recall = at == "accessed_at"
         change = literal("recall", TEXT()) if is_recall else table.c.change
-        among = [*visible(scope, table), *_period(table, filter, at), table.c[at].is_not(None)]
+        among = [*seen, *_period(table, filter, at), table.c[at].is_not(None)]
         by = [day] if is_recall else [day, table.c.change]
         counts.append(select(day, change, func.count()).where(*among).group_by(*by))
     return union_all(*counts)
 
 
-def _period(table: Table, filter: RevisionFilter, at: str = "changed_at") -> Conditions:
+def _period(table: FromClause, filter: RevisionFilter, at: str = "changed_at") -> Conditions:
     """Return the conditions of the period and the level of a filter, the period on the column `at`."""
     conditions: Conditions = [] if filter.since is None else [table.c[at] >= microseconds(filter.since)]
     if filter.until is not None:
@@ -240,12 +248,11 @@ def ids(selection: Selection) -> Select[Any]:
 
     One text is read several times as fast as a row for each id.
     """
-    conditions = [*_containing(selection), memories.c.forgotten_at.is_(None)]
-    return select(func.json_group_array(memories.c.id)).where(*conditions)
+    return select(func.json_group_array(memories.c.id)).where(*_containing(selection, gone=False))
 
 
-def groups(selection: Selection, *, gone: bool = False) -> Select[Any]:
-    """Return the value of each facet but the session, and the number of memories; `gone`: only of those not live.
+def groups(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
+    """Return the value of each facet but the session, and the number of memories; `gone` is as in `_containing`.
 
     Of `selection.values`, only those of the session are applied. Sessions are counted by `sessions`: there are many.
     """
@@ -254,14 +261,14 @@ def groups(selection: Selection, *, gone: bool = False) -> Select[Any]:
     return _counted([_FACETS[name] for name in FACETS if name != SESSION], conditions)
 
 
-def sessions(selection: Selection, *, gone: bool = False) -> Select[Any]:
+def sessions(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
     """Return each session of the memories that the selection accepts in any session, and their number."""
     others = {name: values for name, values in selection.values.items() if name != SESSION}
     conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=others))]
     return _counted([_FACETS[SESSION]], conditions)
 
 
-def tags(selection: Selection, *, gone: bool = False) -> Select[Any]:
+def tags(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
     """Return each list of tags of the selected memories, as JSON, and the number of memories."""
     return _counted([memories.c.tags], [*_containing(selection, gone=gone), *_chosen(selection)])
 
@@ -288,8 +295,8 @@ def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> S
     return select(*columns, func.count()).where(*conditions).group_by(*positions)
 
 
-def _containing(selection: Selection, *, in_order: bool = False, gone: bool = False) -> Conditions:
-    """Return the conditions of a selection but its values; `gone`: and that the memory is not live.
+def _containing(selection: Selection, *, in_order: bool = False, gone: bool | None = None) -> Conditions:
+    """Return the conditions of a selection but its values; `gone`: and that the memory is not live, or that it is.
 
     Unless an index gives the order or the facts, SQLite is to read the table from end to end: an index of all rows is
     slower.
@@ -301,7 +308,8 @@ def _containing(selection: Selection, *, in_order: bool = False, gone: bool = Fa
     links = {"fact_key": selection.fact_keys, "supersedes": selection.supersedes}
     named = [memories.c[name].in_(accepted) for name, accepted in links.items() if accepted]
     tags = [_Holds(memories.c.tags, literal(tag)) for tag in selection.tags]
-    state = [memories.c.forgotten_at.is_not(None)] if gone else []
+    at = memories.c.forgotten_at
+    state = [] if gone is None else [at.is_not(None) if gone else at.is_(None)]
     return [*seen, *words, *named, *tags, *_connected(selection), *state]
 
 

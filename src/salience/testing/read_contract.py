@@ -654,7 +654,7 @@ class ReadContract:
             store,
             stored(1, content="Green TEA_100%", user_id="ann", project="p", tags=("drink", "a")),
             stored(2, content="black tea", user_id="ann", kind="rule", tags=("drink",)),
-            stored(3, content="coffee", user_id="bob", tier="semantic", session_id="s"),
+            stored(3, None, content="coffee", user_id="bob", tier="semantic", session_id="s"),
             stored(4, content="tea of another environment", environment="staging"),
             stored(5, content="tea of another tenant", tenant="other"),
         )
@@ -662,7 +662,14 @@ class ReadContract:
         add(store, stored(6, content="old tea", user_id="bob"))
         store.apply([Revise(gone.changed("forget", NOW, forgotten_at=NOW))])
         everything = Selection(scope=Scope(user_id=ANY, project=ANY))
+        counts = store.counts(everything.scope)
         found = store.facets(everything)
+        assert store.counts(everything.scope) == counts  # also of a store that has read its index
+        assert (counts.total, counts.pending) == (3, 1)
+        assert counts.values["user_id"] == {"ann": 2, "bob": 1}
+        assert counts.values["session_id"] == {"": 2, "s": 1}
+        assert counts.values["status"] == {"live": 3}
+        assert store.counts(Scope()).pending == store.counts(Scope("nobody")).total == 0
         assert found.total == 4
         assert list(found.values) == list(found.distinct) == [*FACETS, "tag"]
         assert dict(found.values["user_id"]) == {"ann": 2, "bob": 2}

@@ -188,11 +188,10 @@ class Search:
         return found
 
     def _near(self, wanted: Places, vectors: Vectors32, above: float) -> Places:
-        """Return the wanted memories with a cosine above `above` to any of the vectors."""
+        """Return the wanted memories, which ascend, with a cosine above `above` to any of the vectors."""
         view, found = self.view, [np.empty(0, np.intp)]
         if view.embedded is not None:
             wanted = wanted[view.embedded[wanted]]
-        wanted = np.sort(wanted)
         size = max(1, _PRODUCTS // len(vectors))
         for block in (wanted[first : first + size] for first in range(0, len(wanted), size)):
             approximate, error = self._products(block, vectors)

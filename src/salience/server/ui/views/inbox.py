@@ -18,7 +18,7 @@ from salience.wire.verbs import VERBS
 router = APIRouter()
 PAGE: Final = 20
 """Problems on a page."""
-ROUNDS: Final = 5
+ROUNDS: Final = 2
 """Maximum number of calls of `review` for one page, until there is a problem to show."""
 KINDS: Final = {
     "contradiction": "Contradictions", "update": "Updates", "duplicate": "Duplicates", "stale": "Stale reflections",

@@ -157,33 +157,36 @@ def _histories(engine: Engine, where: dict[str, Any], page: Page, hits: Iterable
     def browse(order: str, limit: int, **conditions: Any) -> list[Memory]:
         return store.browse(Selection(scope=scope, **conditions), order, limit)
 
-    ids = list(dict.fromkeys(hits))
+    chosen: Sequence[Memory | str]
     if page.query.get("q", "").strip():
-        chosen = ids
+        chosen = list(dict.fromkeys(hits))
     elif fact := page.query.get("fact", "").strip():
-        chosen = [one.id for one in browse("created_at", ROWS, fact_keys=(fact,))]
+        chosen = browse("created_at", ROWS, fact_keys=(fact,))
     elif words := page.query.get("words", "").split():
-        chosen = [one.id for one in browse("updated_at", ROWS, words=tuple(words[:20]))]
+        chosen = browse("updated_at", ROWS, words=tuple(words[:20]))
     elif named := page.query.get("id", "").strip():
         chosen = [named]
     else:
-        latest = browse("updated_at", READ)
-        chosen = [one.id for one in sorted(latest, key=lambda one: one.fact_key is None)[:LATEST]]
-    found = {versions[-1].id: versions for id_ in chosen if (versions := _versions(store.history, scope, id_))}
+        chosen = sorted(browse("updated_at", READ), key=lambda one: one.fact_key is None)[:LATEST]
+    found = {versions[-1].id: versions for one in chosen if (versions := _versions(store.history, scope, one))}
     facts = tuple({one.fact_key for versions in found.values() for one in versions[-1:] if one.fact_key})
     kin = browse("created_at", 4 * ROWS, fact_keys=facts) if facts else []
-    kin += browse("id", ROWS, supersedes=tuple(found)) if found else []
+    kin += browse("created_at", ROWS, supersedes=tuple(found)) if found else []
     lasts = [versions[-1] for versions in found.values()]
-    links = [one.supersedes for one in lasts if one.supersedes and one.supersedes not in found]
-    links += [one.id for one in kin if one.supersedes in found or any(of_fact(one, other) for other in lasts)]
-    for id_ in links:
-        if id_ not in found and len(found) < 2 * ROWS and (versions := _versions(store.history, scope, id_)):
+    links: list[Memory | str] = [one.supersedes for one in lasts if one.supersedes]
+    links += [one for one in kin if one.supersedes in found or any(of_fact(one, other) for other in lasts)]
+    for link in links:
+        is_new = (link if isinstance(link, str) else link.id) not in found and len(found) < 2 * ROWS
+        if is_new and (versions := _versions(store.history, scope, link)):
             found[versions[-1].id] = versions
     return list(found.values())
 
 
-def _versions(history: Callable[..., Any], scope: Any, id_: str) -> list[Memory]:
-    return [stored.memory for stored in history(scope, id_)]
+def _versions(history: Callable[..., Any], scope: Any, one: Memory | str) -> list[Memory]:
+    """Return the versions of a memory or of an id, oldest first."""
+    if isinstance(one, Memory) and one.version == 1:
+        return [one]
+    return [stored.memory for stored in history(scope, one if isinstance(one, str) else one.id)]
 
 
 def validity(histories: Sequence[Sequence[Memory]], now: datetime, *, has_facts: bool = True) -> list[list[Period]]:
