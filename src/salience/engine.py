@@ -58,7 +58,7 @@ from salience.records import (
     checks,
 )
 from salience.steps import get_memory
-from salience.transfer import export, files, import_
+from salience.transfer import export, files, import_, importers
 
 Recalls = list[Recall]  # inside the class, `list` is the verb
 Receipts = list[Receipt]
@@ -796,17 +796,30 @@ class Engine:
         self,
         file: files.File,
         *,
+        source: str | None = None,
         on_error: Literal["stop", "skip"] = "stop",
+        dry_run: bool = False,
         progress: files.Progress | None = None,
         **where: Unpack[ScopeKeywords],
     ) -> TransferReport:
-        """Store the memories of an export, or drafts as lines of JSON, and return the counts.
+        """Store the memories of an export, drafts as lines of JSON, or another system's export; return the counts.
 
-        At an invalid line, `on_error="stop"` stores nothing and raises; `"skip"` reports the line and continues.
+        Args:
+            file: a path or an open file; for the sources `claude-code`, `markdown` and `obsidian` also a folder.
+            source: name of the other system, from `salience.transfer.importers.SOURCES`; None: an export or drafts.
+            on_error: at an invalid line or record, `"stop"` stores nothing and raises; `"skip"` reports it and
+                continues.
+            dry_run: read and check everything, and count what would be stored.
+            progress: called with the number of memories done so far.
+            where: coordinates for the drafts and records that name none.
         """
-        checks.choice("on_error", on_error, ("stop", "skip"))
-        with files.reading(file) as source:
-            return import_.import_(self._flushed, self._home(where), source, skip=on_error == "skip", progress=progress)
+        skip = checks.choice("on_error", on_error, ("stop", "skip")) == "skip"
+        home, dry = self._home(where), checks.flag("dry_run", dry_run)
+        if source is not None:
+            with importers.records(source, file) as items:
+                return import_.import_records(self._flushed, home, items, skip=skip, dry_run=dry, progress=progress)
+        with files.reading(file) as lines:
+            return import_.import_(self._flushed, home, lines, skip=skip, dry_run=dry, progress=progress)
 
     def backup(
         self, file: str | Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None

@@ -99,14 +99,17 @@ class ProfileError(InputError):
 
 
 class ImportLineError(InputError):
-    """Invalid line of an imported file; `line` counts from 1."""
+    """Invalid line of an imported file, or record of another system's export; `line` is its number from 1.
+
+    `unit` is `line` or `record`.
+    """
 
     _between = ": "
 
-    def __init__(self, line: int, reason: str, remedy: str) -> None:
-        self.line = line
+    def __init__(self, line: int, reason: str, remedy: str, unit: str = "line") -> None:
+        self.line, self.unit = line, unit
         problem = Words(reason.removesuffix("."))
-        super().__init__(f"line {line}", problem, remedy, shown(problem))
+        super().__init__(f"{unit} {line}", problem, remedy, shown(problem))
 
 
 class NotFoundError(SalienceError, LookupError):

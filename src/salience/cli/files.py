@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from hashlib import sha256
 from itertools import groupby, islice
@@ -51,6 +51,7 @@ class Loaded:
     sessions: int = 0
     split: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
 
 @command(app, options=SCOPE)
@@ -71,19 +72,29 @@ def import_(
     call: Call,
     paths: Paths,
     pattern: Glob = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SOURCE", help="Read the export of another system: mem0, zep, ..."),
+    ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
-        typer.Option("--on-error", help="On an invalid line: skip it, or stop and store nothing of its file."),
+        typer.Option(
+            "--on-error", help="On an invalid line or record: skip it, or stop and store nothing of its file."
+        ),
     ] = "stop",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, and count without storing.")] = False,
 ) -> Answer:
-    """Store exports and lines of drafts.
+    """Store exports, lines of drafts, or the export of another system.
 
-    Conversations are stored as by `ingest`, and folders are read the same way.
+    Conversations are stored as by `ingest`, and folders are read the same way. With --from, a folder of Markdown notes
+    or of Claude Code's sessions is read as a whole; an unknown SOURCE lists the known ones.
 
-    The scope options apply to coordinates that a draft does not name; memories of an export keep theirs. A memory that
-    already exists is left unchanged.
+    The scope options apply to coordinates that a draft or record does not name; memories of an export keep theirs. A
+    memory that already exists is left unchanged.
     """
-    return _load(call, "imported", _matched(paths, pattern), partial(_import, on_error=on_error), _count)
+    load = partial(_import, source=source, on_error=on_error, dry_run=dry_run)
+    count = _count if source is None else None
+    return _load(call, "imported", _matched(paths, pattern, whole=source is not None), load, count, dry_run)
 
 
 @command(app, options=SCOPE)
@@ -149,11 +160,12 @@ def copy(
     return Answer(report, [*lines, summary], Group(shown, Text(summary)))
 
 
-def _matched(paths: Sequence[Path], pattern: str | None) -> list[Path]:
-    """Return the files to read, and list those that a pattern matched on stderr."""
+def _matched(paths: Sequence[Path], pattern: str | None, whole: bool = False) -> list[Path]:
+    """Return the files to read, and list those that a pattern matched on stderr; `whole` keeps folders without one."""
     from salience.text import counted
 
-    found = [file for path in paths for file in (_inside(path, pattern) if path.is_dir() else [path])]
+    is_kept = whole and pattern is None
+    found = [file for path in paths for file in (_inside(path, pattern) if path.is_dir() and not is_kept else [path])]
     if pattern is not None:
         files = (one_line(str(file)) for file in found)
         typer.echo("\n".join([f"{counted(len(found), 'file')} to read:", *files]), err=True)
@@ -180,9 +192,14 @@ def _inside(folder: Path, pattern: str | None) -> list[Path]:
 
 
 def _load(
-    call: Call, done: str, paths: Sequence[Path], load: Callable[..., Loaded], count: Callable[[Path], int]
+    call: Call,
+    done: str,
+    paths: Sequence[Path],
+    load: Callable[..., Loaded],
+    count: Callable[[Path], int] | None,
+    dry_run: bool = False,
 ) -> Answer:
-    """Store the memories of files, once `count` has read all of them."""
+    """Store the memories of files, once `count` has read all of them; None: their number is not known before."""
     started = time.perf_counter()
     with call.engine(create=True) as engine, TemporaryDirectory(prefix="salience-") as folder:
         copied, ready = Path(folder) / "stdin", list(paths)
@@ -190,22 +207,25 @@ def _load(
             with copied.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
             ready = [copied if path == Path(STDIN) else path for path in paths]
-        total = sum(map(count, ready))
+        total = None if count is None else sum(map(count, ready))
         with progress(done.removesuffix("ed") + "ing", total) as advance:
             loaded = [load(engine, path, call.given, advance) for path in ready]
     named = [replace(one, file=str(path)) for one, path in zip(loaded, paths, strict=True)]
-    return _report(done, named, time.perf_counter() - started)
+    return _report(f"would have {done}" if dry_run else done, named, time.perf_counter() - started)
 
 
 def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     """Return the skipped lines, then counts and memories per second."""
     from salience.text import counted
 
+    kinds = sum((Counter(one.kinds) for one in loaded), Counter[str]())
+
     counts = {name: sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions", "split")}
     skipped = [f"{one.file}: {reason}" for one in loaded for _, reason in one.skipped]
     rate = (counts["written"] + counts["unchanged"]) / seconds
-    record = {**counts, "seconds": seconds, "per_second": rate, "files": loaded}
+    record = {**counts, "kinds": dict(kinds), "seconds": seconds, "per_second": rate, "files": loaded}
     line = f"{done} {counted(counts['written'], 'memory', 'memories')}"
+    line += f" ({', '.join(f'{count:,} {kind}' for kind, count in kinds.items())})" if len(kinds) > 1 else ""
     line += f" in {counted(counts['sessions'], 'session')}" if counts["sessions"] else ""
     line += f", {counts['unchanged']:,} already there" if counts["unchanged"] else ""
     if counts["split"]:
@@ -250,13 +270,23 @@ def _count_turns(path: Path) -> int:
 
 
 def _import(
-    engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Advance, on_error: Literal["stop", "skip"]
+    engine: Engine | Client,
+    path: Path,
+    where: Mapping[str, Any],
+    advance: Advance,
+    *,
+    source: str | None,
+    on_error: Literal["stop", "skip"],
+    dry_run: bool,
 ) -> Loaded:
-    """Store an export, drafts or a conversation."""
-    if not _is_lines(path):
+    """Store an export, drafts, a conversation, or the export of another system."""
+    if source is None and not _is_lines(path):
+        if dry_run:
+            raise InputError("--dry-run", Words("a conversation"), "Leave it out.", "is not for conversations")
         return _ingest(engine, path, where, advance)
-    report = engine.import_(path, on_error=on_error, progress=so_far(advance), **where)
-    return Loaded(str(path), report.written, report.unchanged, skipped=report.skipped)
+    options: dict[str, Any] = {"source": source, "dry_run": dry_run, "progress": so_far(advance)}
+    report = engine.import_(path, on_error=on_error, **options, **where)
+    return Loaded(str(path), report.written, report.unchanged, skipped=report.skipped, kinds=report.kinds)
 
 
 def _count(path: Path) -> int:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import IO, Any, Final
 
 import anyio
@@ -35,6 +36,7 @@ from salience.errors import (
     StoreError,
     UnsettledError,
     Words,
+    wrong_type,
 )
 from salience.lines import parsed, parsed_object
 from salience.rank import profiles
@@ -300,6 +302,8 @@ class _Base:
             local = {name: given.pop(name) for name in ("file", "overwrite", "progress") if name in given}
             if "on_error" in given:
                 checks.choice("on_error", given["on_error"], ("stop", "skip"))
+            if given.get("source") is not None:
+                local["source"] = given["source"]
             # sent once, because it streams its body
             verb = VERBS[method.__name__]
             query = {name: calls.plain(name, value) for name, value in given.items() if value is not None}
@@ -312,7 +316,9 @@ class _Base:
     def _request(self, attempts: Attempts, lines: Any = None) -> httpx.Request:
         """Return the HTTP request of a call; `lines` is the streamed body of an import."""
         call = attempts.call
-        media = NDJSON if lines is not None else None if call.body is None else "application/json"
+        media = None if call.body is None else "application/json"
+        if lines is not None:
+            media = "application/octet-stream" if "source" in call.query else NDJSON
         return self._http.build_request(
             call.verb.method,
             call.path.removeprefix("/"),
@@ -358,8 +364,8 @@ class Client(_Base, Verbs):
                 case "export":
                     return self._export(attempts, **local)
                 case "import_":
-                    with files.reading(local["file"]) as file:
-                        return attempt(_import_chunks(file, local.get("progress")))
+                    with _import_body(**local) as chunks:
+                        return attempt(chunks)
             return tenacity.Retrying(**attempts.retrying, sleep=self._sleep)(attempt)
 
     def _export(
@@ -412,8 +418,8 @@ class AsyncClient(_Base, AsyncVerbs):
                 case "export":
                     return await self._export(attempts, **local)
                 case "import_":
-                    with files.reading(local["file"]) as file:
-                        return await attempt(_in_threads(_import_chunks(file, local.get("progress"))))
+                    with _import_body(**local) as chunks:
+                        return await attempt(_in_threads(chunks))
             return await tenacity.AsyncRetrying(**attempts.retrying, sleep=self._sleep)(attempt)
 
     async def _export(
@@ -471,6 +477,26 @@ class _ExportWriter:
         if self._rest or not self._lines:
             raise ServerError("export: the connection broke before the end of the export. Export again.")
         return TransferReport(self._memories)
+
+
+@contextmanager
+def _import_body(
+    file: files.File, source: str | None = None, progress: Progress | None = None
+) -> Iterator[Iterator[bytes]]:
+    """Yield the body of an import in chunks: lines, or the bytes of the export of another system."""
+    if source is not None and isinstance(file, (str, Path)) and Path(file).is_dir():
+        remedy = "Import its files one by one, or import the folder on the server's machine."
+        raise InputError("file", Words("a folder"), remedy, "is a folder, which cannot be sent to a server")
+    with files.reading(file) as opened:
+        if source is not None and not hasattr(opened, "read"):
+            raise wrong_type("file", file, "Give a path or an open file.")
+        yield _import_chunks(opened, progress) if source is None else _export_chunks(opened)
+
+
+def _export_chunks(file: IO[Any]) -> Iterator[bytes]:
+    """Yield the bytes of a file; text is encoded in UTF-8."""
+    while chunk := file.read(CHUNK):
+        yield chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
 
 
 def _import_chunks(source: IO[Any], progress: Progress | None) -> Iterator[bytes]:

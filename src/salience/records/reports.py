@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -255,12 +255,14 @@ class TransferReport:
     Attributes:
         written: memories written to the file, or new memories in the store.
         unchanged: memories that the store had already.
-        skipped: number and reason of each skipped line.
+        skipped: number and reason of each skipped line or record.
+        kinds: counts of the new memories by kind; empty for an export.
     """
 
     written: int
     unchanged: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Import: store the memories in lines of JSON, from an export or as drafts."""
+"""Import: store the memories in lines of JSON, from an export or as drafts, or the records of another system."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -9,16 +10,20 @@ from typing import Any, Final, NamedTuple
 
 from salience import keywords
 from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
-from salience.lines import draft, parsed_object, refused
+from salience.lines import as_draft, draft, parsed_object, refused
 from salience.loading import uncollected
 from salience.ports import Add, Services, Stored
-from salience.records import Scope, TransferReport, checks
+from salience.records import Memory, Scope, TransferReport, checks
 from salience.records.ids import cycles
-from salience.remember import clean, decide, derive
+from salience.remember import clean, decide, derive, split_turns
+from salience.remember.facts import SUPERSEDED_WEIGHT
 from salience.steps import embed, retry_stale
 from salience.transfer.files import FORMAT, VERSION, Progress
+from salience.transfer.importers.records import Item, Problem
 from salience.transfer.parse import parse_activations, parse_memory, parse_tokens, parse_vector
 
+OTHER_CONTENT: Final = "an id or key of another content", "Give it another one."
+"""Reason and remedy of a memory whose id or key belongs to another one."""
 PAGE: Final = 500
 """Memories embedded at a time, and stored at a time if invalid lines may be skipped."""
 
@@ -27,19 +32,32 @@ class Group(NamedTuple):
     """A memory to import.
 
     Attributes:
-        line: number of the line of its newest version.
+        line: number of the line of its newest version, or of the record.
         versions: oldest first; versions without a vector are embedded later.
         is_draft: whether the memory is new, so that the memory that it supersedes must still lose its weight.
+        replaces: key of the memory of the same home that it supersedes; None: `supersedes` has its id, if any.
+        unit: of `line`, as in `ImportLineError`.
     """
 
     line: int
     versions: tuple[Stored, ...]
     is_draft: bool = False
+    replaces: str | None = None
+    unit: str = "line"
 
     @property
     def id(self) -> str:
         """Id of the memory."""
-        return self.versions[-1].memory.id
+        return self.memory.id
+
+    @property
+    def memory(self) -> Memory:
+        """The memory at its newest version."""
+        return self.versions[-1].memory
+
+    def key(self, key: str | None = None) -> tuple[Scope, str | None]:
+        """Return the home of the memory and a key there; None: its own."""
+        return self.memory.scope.without_session, key or self.memory.key
 
 
 class Refusals:
@@ -62,6 +80,7 @@ def import_(
     lines: Iterable[str | bytes],
     *,
     skip: bool = False,
+    dry_run: bool = False,
     progress: Progress | None = None,
 ) -> TransferReport:
     """Store the memories in lines of JSON and return the counts.
@@ -75,30 +94,148 @@ def import_(
         scope: of drafts whose line names no coordinates.
         lines: text, or bytes in UTF-8.
         skip: skip and report invalid lines; if False, the first one raises and nothing is stored.
+        dry_run: read and check every line, and count what would be stored.
         progress: called with the number of memories done so far.
 
     Raises:
         ImportLineError: an invalid line, or a cycle of `supersedes`, unless `skip`.
     """
     refuse = Refusals(skip)
-    groups = _read(services, scope, lines, refuse)
-    statuses: list[str] = []
+    return _import(services, _read(services, scope, lines, refuse), refuse, dry_run, progress)
+
+
+def import_records(
+    services: Services,
+    scope: Scope,
+    items: Iterable[Item],
+    *,
+    skip: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> TransferReport:
+    """Store the records of another system and return the counts; the arguments are those of `import_`.
+
+    The versions of the memories begin when the records did in the other system, so `as_of` works for the time before
+    the import. A record whose key is stored already is left unchanged. Contents over the limit are split into parts.
+    """
+    refuse = Refusals(skip)
+    groups = _targets_first(services, _read_records(services, scope, items, refuse))
+    return _import(services, groups, refuse, dry_run, progress)
+
+
+def _import(
+    services: Services, groups: Iterator[Group], refuse: Refusals, dry_run: bool, progress: Progress | None
+) -> TransferReport:
+    """Embed and store groups: all in one transaction, or page by page if invalid lines may be skipped."""
+    statuses, kinds = Counter[str](), Counter[str]()
     ready: list[Group] = []
     links: dict[str, tuple[str, int | None]] = {}
+    seen: dict[object, str] = {}
 
     def page() -> list[Group]:
         with uncollected():  # garbage collection among the new memories would take a fifth of the time
             return list(islice(groups, PAGE))
 
+    def count(group: Group, status: str) -> None:
+        statuses[status] += 1
+        kinds[group.memory.kind] += status == "created"
+
+    def store() -> None:
+        for group, status in _store_valid(services, _without_cycles(services, ready, links, refuse), refuse):
+            count(group, status)
+        ready.clear()
+
     while new := page():
+        if dry_run or new[0].unit == "record":  # exports have vectors, so it saves nothing to look for known lines
+            known = _known(services, new, seen)
+            for group in new:
+                if known.get(group.id):
+                    count(group, "unchanged")
+                elif dry_run and group.id in known:
+                    refuse(ImportLineError(group.line, *OTHER_CONTENT, group.unit))
+                elif dry_run:
+                    count(group, "created")
+            new = [] if dry_run else [group for group in new if not known.get(group.id)]
         ready += _embedded(services, new)
-        if skip:
-            statuses += _store_valid(services, _without_cycles(services, ready, links, refuse), refuse)
-            ready = []
+        if refuse.skip:
+            store()
         if progress is not None:
-            progress(len(statuses) + len(ready))
-    statuses += _store_valid(services, _without_cycles(services, ready, links, refuse), refuse)
-    return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(refuse.lines)))
+            progress(statuses.total() + len(ready))
+    store()
+    skipped = tuple(sorted(refuse.lines))
+    return TransferReport(statuses["created"], statuses["unchanged"], skipped, dict(sorted((+kinds).items())))
+
+
+def _known(services: Services, groups: Sequence[Group], seen: dict[object, str]) -> dict[str, bool]:
+    """Return, for each memory whose id or key is stored or came earlier in the file, whether the content is the same.
+
+    `seen` holds the content hashes of the ids and keys that came earlier; extended.
+    """
+    ids: dict[Scope, list[str]] = {}
+    keys: dict[Scope, list[str]] = {}
+    for group in groups:
+        home, key = group.key()
+        ids.setdefault(home, []).append(group.id)
+        if key is not None:
+            keys.setdefault(home, []).append(key)
+    found: dict[object, str] = {}
+    for home, named in ids.items():
+        found |= {memory.id: memory.content_hash for memory in services.store.fetch(home, named)}
+    for home, named in keys.items():
+        found |= {(home, memory.key): memory.content_hash for memory in services.store.keyed(home, named)}
+    known: dict[str, bool] = {}
+    for group in groups:
+        names: list[object] = [group.id, *([group.key()] if group.memory.key is not None else [])]
+        hashes = [one for name in names if (one := found.get(name) or seen.get(name)) is not None]
+        if hashes:
+            known[group.id] = set(hashes) == {group.memory.content_hash}
+        seen |= dict.fromkeys(names, group.memory.content_hash)
+    return known
+
+
+def _read_records(services: Services, scope: Scope, items: Iterable[Item], refuse: Refusals) -> Iterator[Group]:
+    """Yield the memories of records, several for a record with a long content."""
+    for item in items:
+        if isinstance(item, Problem):
+            refuse(ImportLineError(item.number, item.reason, item.remedy, "record"))
+            continue
+        try:
+            whole = as_draft(item.draft, scope)
+            for part, _ in split_turns([whole], services.content_limit):
+                now = services.clock()
+                memory = clean(services, part, now)
+                began = min(item.began or memory.created_at, now)
+                memory = replace(memory, changed_at=began, expires_at=item.ended or memory.expires_at)
+                first = memory.metadata.get("part", 1) == 1
+                replaces = item.supersedes if first else None
+                yield Group(item.number, (derive(services, memory),), True, replaces, "record")
+        except InputError as error:
+            refuse(ImportLineError(item.number, f"{error.field} {error.problem}", error.remedy, "record"))
+
+
+def _targets_first(services: Services, groups: Iterable[Group]) -> Iterator[Group]:
+    """Yield memories after those that they supersede; a target that never comes is dropped."""
+    seen: set[object] = set()
+    waiting: dict[object, list[Group]] = {}
+
+    def release(group: Group) -> Iterator[Group]:
+        stack = [group]
+        while stack:
+            ready = stack.pop()
+            seen.add(ready.key())
+            yield ready
+            stack += waiting.pop(ready.key(), ())
+
+    for group in groups:
+        target = group.key(group.replaces) if group.replaces else None
+        if target is None or target in seen or services.store.keyed(target[0], [str(target[1])]):
+            yield from release(group)
+        else:
+            waiting.setdefault(target, []).append(group)
+    while waiting:
+        missing = next(iter(waiting))
+        for group in waiting.pop(missing):
+            yield from release(group if missing in seen else group._replace(replaces=None))
 
 
 def _read(services: Services, scope: Scope, lines: Iterable[str | bytes], refuse: Refusals) -> Iterator[Group]:
@@ -187,8 +324,8 @@ def _without_cycles(
     return [group for group in groups if group.id not in refused_ids]
 
 
-def _store_valid(services: Services, groups: Sequence[Group], refuse: Refusals) -> list[str]:
-    """Store the groups in one transaction and return the status of each; if that fails, one by one with `skip`.
+def _store_valid(services: Services, groups: Sequence[Group], refuse: Refusals) -> list[tuple[Group, str]]:
+    """Store the groups in one transaction and return each with its status; if that fails, one by one with `skip`.
 
     Raises:
         ImportLineError: names the first group that cannot be stored, unless lines may be skipped.
@@ -198,25 +335,52 @@ def _store_valid(services: Services, groups: Sequence[Group], refuse: Refusals) 
     except (NotFoundError, ConflictError):
         if not refuse.skip:
             raise _first_failure(services, groups) from None
-    statuses: list[str] = []
+    stored: list[tuple[Group, str]] = []
     for group in groups:
         try:
-            statuses += _store(services, [group])
+            stored += _store(services, [group])
         except (NotFoundError, ConflictError) as error:
             refuse(_line_error(group, error))
-    return statuses
+    return stored
 
 
-def _store(services: Services, groups: Sequence[Group]) -> list[str]:
-    def attempt() -> list[str]:
-        drafts = [group.versions[-1] for group in groups if group.is_draft]
+def _store(services: Services, groups: Sequence[Group]) -> list[tuple[Group, str]]:
+    def attempt() -> list[tuple[Group, str]]:
+        here = {group.key(): group for group in groups if group.memory.key is not None}
+        targets: dict[str, str] = {}  # newer id -> older id, of memories that are stored in this transaction
+        drafts: list[Stored] = []
+        for group in groups:
+            if not group.is_draft:
+                continue
+            drafts.append(group.versions[-1])
+            if group.replaces is None:
+                continue
+            older = here.get(group.key(group.replaces))
+            if older is not None:
+                targets[group.id] = older.id
+            elif stored := services.store.keyed(group.key()[0], [group.replaces]):
+                drafts[-1] = replace(drafts[-1], memory=replace(group.memory, supersedes=stored[0].id))
         changes, linked = decide(services, drafts, services.clock())
         new = iter(linked)
+        newer = {targets[one.memory.id]: one.memory for one in reversed(linked) if one.memory.id in targets}
+
+        def add(group: Group) -> Add:
+            if not group.is_draft:
+                return Add(group.versions[-1], group.versions[:-1])
+            made = next(new)
+            if group.id in targets:
+                made = replace(made, memory=replace(made.memory, supersedes=targets[group.id]))
+            if group.id not in newer:
+                return Add(made)
+            reason = f"superseded by {newer[group.id].short_id}"
+            weight = min(SUPERSEDED_WEIGHT, made.memory.weight)
+            last = made.memory.changed("supersede", newer[group.id].changed_at, reason=reason, weight=weight)
+            return Add(replace(made, memory=last), (made,))
+
         with uncollected():
-            adds = [
-                Add(next(new)) if group.is_draft else Add(group.versions[-1], group.versions[:-1]) for group in groups
-            ]
-            return [receipt.status for receipt in services.store.apply([*changes, *adds])[len(changes) :]]
+            adds = list(map(add, groups))
+            receipts = services.store.apply([*changes, *adds])[len(changes) :]
+            return [(group, receipt.status) for group, receipt in zip(groups, receipts, strict=True)]
 
     return retry_stale(attempt)
 
@@ -237,11 +401,14 @@ def _first_failure(services: Services, groups: Sequence[Group]) -> ImportLineErr
             found = [*found, *services.store.keyed(memory.scope, [memory.key])]
         known = {contents.setdefault(name, memory.content_hash) for name in names}
         if any(other.id == memory.id and other.version < memory.version for other in found):
-            return ImportLineError(group.line, "a later version than is here", "Import it into another store.")
+            problem, remedy = "a later version than is here", "Import it into another store."
+            return ImportLineError(group.line, problem, remedy, group.unit)
         if known | {other.content_hash for other in found} != {memory.content_hash}:
-            return ImportLineError(group.line, "an id or key of another content", "Give it another one.")
-    return ImportLineError(groups[-1].line, "a memory that conflicts with another", "Import it by itself.")
+            return ImportLineError(group.line, *OTHER_CONTENT, group.unit)
+    last = groups[-1]
+    return ImportLineError(last.line, "a memory that conflicts with another", "Import it by itself.", last.unit)
 
 
 def _line_error(group: Group, error: SalienceError) -> ImportLineError:
-    return ImportLineError(group.line, str(error), "Correct the line, or skip invalid lines.")
+    remedy = f"Correct the {group.unit}, or skip invalid ones."
+    return ImportLineError(group.line, str(error), remedy, group.unit)

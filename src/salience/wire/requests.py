@@ -409,9 +409,11 @@ class ScopeOnly(FullScope):
 
 
 class Import(FullScope):
-    """Store lines of JSON."""
+    """Store lines of JSON, or another system's export."""
 
+    source: Name | None = Field(None, description="the other system whose export it is; default: lines of JSON")
     on_error: Literal["stop", "skip"] = Field("stop", description="for an invalid line: store nothing, or skip it")
+    dry_run: bool = Field(False, description="check everything, and count without storing")
 
 
 R = TypeVar("R", bound=VerbRequest)

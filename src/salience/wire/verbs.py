@@ -109,7 +109,7 @@ _ALL: Final = (
     Verb("export", "GET", "/v1/export", "read", requests.ScopeOnly, records.TransferReport,
          summary="Return memories with their versions and vectors as lines of JSON."),
     Verb("import_", "POST", "/v1/import", "admin", requests.Import, records.TransferReport,
-         summary="Store the memories of an export, or drafts as lines of JSON."),
+         summary="Store the memories of an export, drafts as lines of JSON, or another system's export."),
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}

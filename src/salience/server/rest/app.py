@@ -32,7 +32,7 @@ from salience.records import Grant
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest import openapi, parsing
-from salience.server.rest.responses import NDJSON, HttpError, LinesResponse, error_response, result_response
+from salience.server.rest.responses import ANY_FILE, NDJSON, HttpError, LinesResponse, error_response, result_response
 from salience.wire.errors import stack_of
 from salience.wire.verbs import VERBS, Verb
 
@@ -214,7 +214,7 @@ def _endpoint(
 
     async def lines(request: Request, grant: Grant = Depends(authenticate)) -> AsyncIterator[IO[bytes]]:
         gate.require_right(grant, verbs[0])  # before anything is written to disk
-        parsing.require_media_type(request, NDJSON)
+        parsing.require_media_type(request, ANY_FILE if "source" in request.query_params else NDJSON)
         async with parsing.body_on_disk(request, options.import_limit) as file:
             yield file
 

@@ -12,7 +12,8 @@ from salience.help import TOPICS
 from salience.rank import profiles
 from salience.records import Context, Memory, Page, Recall, Receipt
 from salience.server.rest.parsing import JSON, KEY_HEADER, KEY_LIMIT, KEYED_LISTS, STREAMED, argument_names, is_in_query
-from salience.server.rest.responses import ETAGS_LIMIT, NDJSON
+from salience.server.rest.responses import ANY_FILE, ETAGS_LIMIT, NDJSON
+from salience.transfer.importers import SOURCES
 from salience.wire import errors
 from salience.wire.responses import Schemas
 from salience.wire.verbs import VERBS, Verb
@@ -55,7 +56,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "erase": {"user_id": "alice", "dry_run": True},
 }  # fmt: skip
 """Example requests by verb."""
-CHOICES: Final = {"profile": profiles.NAMES, "topic": tuple(sorted(TOPICS))}
+CHOICES: Final = {"profile": profiles.NAMES, "topic": tuple(sorted(TOPICS)), "source": tuple(sorted(SOURCES))}
 """Arguments with a choice of names that the server has."""
 _SCHEMAS: Final = "#/components/schemas/"
 _TEXT: Final = {"type": "string"}
@@ -85,7 +86,10 @@ def operation(verbs: Sequence[Verb]) -> Json:
         statuses |= {409, 412}
     extra: Json = {"parameters": [*_parameters(first), *_header_parameters(first, names)]}
     if first.name == "import_":
-        extra["requestBody"] = {"required": True, "content": {NDJSON[0]: {"schema": _TEXT}}}
+        extra["requestBody"] = {
+            "required": True,
+            "content": {name: {"schema": _TEXT} for name in (NDJSON[0], ANY_FILE[0])},
+        }
     elif not is_in_query(first):
         bodies = [_request_schemas(verb)[_request_name(verb)] for verb in verbs]
         content: Json = {"schema": _any_of([{"$ref": _SCHEMAS + _request_name(verb)} for verb in verbs])}

@@ -26,6 +26,8 @@ from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
 from salience.wire.verbs import VERBS, Verb
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+ANY_FILE: Final = ("application/octet-stream", "application/json", "text/markdown", *NDJSON)
+"""Media types of other systems' exports."""
 CREATED: Final = ("created", "superseded", "pending")
 """Receipt statuses of new memories."""
 RETRY_AFTER: Final = 1

@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
 from typing import Final
 
-from salience.transfer.importers.records import Reader
+from salience.errors import InputError, Words, wrong_type
+from salience.records import checks
+from salience.transfer.files import File, reading
+from salience.transfer.importers import mem0
+from salience.transfer.importers.records import Item, Reader
 
-SOURCES: Final[Mapping[str, Reader]] = {}
+SOURCES: Final[Mapping[str, Reader]] = {
+    "mem0": mem0.read,
+}
 """Readers by name of the source."""
 FOLDERS: Final = frozenset({"claude-code", "markdown", "obsidian"})
 """Sources whose reader accepts a folder."""
+
+
+@contextmanager
+def records(source: str, file: File) -> Iterator[Iterator[Item]]:
+    """Yield the records and problems in the export of another system.
+
+    Args:
+        source: name from `SOURCES`.
+        file: a path, or an open file; a folder for the sources in `FOLDERS`.
+
+    Raises:
+        InputError: an unknown source, a file that cannot be opened, or a file that is not of the source.
+    """
+    reader = SOURCES[checks.choice("source", source, SOURCES)]
+    if isinstance(file, (str, Path)) and Path(file).is_dir():
+        if source not in FOLDERS:
+            raise InputError(
+                "file", Words("a folder"), f"Give a file: {source} is not read from folders.", "is a folder"
+            )
+        yield reader(Path(file))
+        return
+    with reading(file) as stream:
+        if isinstance(file, (str, Path)):
+            yield reader(Path(file))
+        elif not hasattr(stream, "read"):
+            raise wrong_type("file", file, "Give a path or an open file.")
+        else:
+            is_text = isinstance(stream.read(0), str)
+            yield reader(BytesIO(stream.read().encode("utf-8", "surrogatepass")) if is_text else stream)

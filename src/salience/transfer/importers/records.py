@@ -34,12 +34,14 @@ class Record:
         draft: fields of `Draft` and coordinates of its scope, as in a line of drafts; `key` is required.
         supersedes: key of the record that this one replaces; it may come later in the file.
         ended: aware instant from which the record no longer held; `as_of` an earlier instant still finds it.
+        began: aware instant from which the record held; None: its `created_at`. `as_of` finds it from then on.
     """
 
     number: int
     draft: Mapping[str, Any]
     supersedes: str | None = None
     ended: datetime | None = None
+    began: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,8 @@ def json_of(file: IO[bytes] | Path) -> Any:
     with opened(file) as stream:
         try:
             return parsed(stream.read())
-        except ValueError as error:
-            raise InputError(
-                "file", Words("a file that is not JSON"), "Give the file as exported.", str(error)
-            ) from None
+        except ValueError:
+            raise InputError("file", Words("no JSON"), "Give the file as it was exported.", "is not JSON") from None
 
 
 def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
