@@ -11,11 +11,27 @@ from typing import Final
 from salience.errors import InputError, Words, wrong_type
 from salience.records import checks
 from salience.transfer.files import File, reading
-from salience.transfer.importers import mem0
+from salience.transfer.importers import (
+    chatgpt,
+    claude,
+    claude_code,
+    langgraph,
+    markdown,
+    mcp_server_memory,
+    mem0,
+    obsidian,
+)
 from salience.transfer.importers.records import Item, Reader
 
 SOURCES: Final[Mapping[str, Reader]] = {
+    "chatgpt": chatgpt.read,
+    "claude": claude.read,
+    "claude-code": claude_code.read,
+    "langgraph": langgraph.read,
+    "markdown": markdown.read,
+    "mcp-server-memory": mcp_server_memory.read,
     "mem0": mem0.read,
+    "obsidian": obsidian.read,
 }
 """Readers by name of the source."""
 FOLDERS: Final = frozenset({"claude-code", "markdown", "obsidian"})

@@ -7,10 +7,12 @@ file as a whole is not of its source, and yields a `Problem` for each record tha
 from __future__ import annotations
 
 import math
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -183,3 +185,85 @@ def _plain(value: Any, depth: int, text: int, many: int) -> Any:
         return found if len(value) <= many else [*found, CUT]
     clean = str(value).replace("\x00", " ").encode("utf-8", "replace").decode()
     return clean if len(clean) <= text else f"{clean[:text]} {CUT}"
+
+
+def each(items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Iterable[Item]]) -> Iterator[Item]:
+    """Yield the records and problems that `convert` makes of each numbered item; for one item they may be several.
+
+    An item that is no JSON object, or for which `convert` raises `InputError`, becomes a problem.
+    """
+    for number, item in items:
+        try:
+            yield from convert(number, objects("record", item))
+        except InputError as error:
+            yield problem(number, error)
+
+
+def problem(number: int, error: InputError, place: str = "") -> Problem:
+    """Return an error as the problem of a record; `place` says where in the record it is."""
+    return Problem(number, " ".join(filter(None, (place, error.field, error.problem))), error.remedy)
+
+
+def json_items(file: IO[bytes] | Path, *fields: str) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value of each item of JSON lines, of a JSON list, or of the lists in an object's `fields`.
+
+    Raises:
+        InputError: a list that is not valid JSON.
+    """
+    with opened(file) as stream:
+        data = stream.read()
+    try:
+        value = parsed(data)
+    except ValueError:
+        if data.removeprefix(BOM_UTF8).lstrip().startswith(b"["):
+            remedy, cause = "Give the file as exported.", "is not valid JSON"
+            raise InputError("file", Words("a file that is not JSON"), remedy, cause) from None
+        yield from json_lines(BytesIO(data))
+        return
+    if isinstance(value, dict) and any(isinstance(value.get(field), list) for field in fields):
+        value = [item for field in fields if isinstance(value.get(field), list) for item in value[field]]
+    yield from enumerate(value if isinstance(value, list) else [value], start=1)
+
+
+def files_in(folder: Path, *suffixes: str) -> list[Path]:
+    """Return the files with these suffixes in a folder and its subfolders, in the order of their paths.
+
+    Hidden files and folders, and links that lead out of the folder, are left out.
+    """
+    root = folder.resolve()
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in suffixes
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+        and path.resolve().is_relative_to(root)
+    ]
+
+
+def turn(
+    source: str,
+    number: int,
+    id: str,
+    content: str,
+    *,
+    speaker: str,
+    session: str,
+    created: datetime | None,
+    metadata: Mapping[str, Any],
+    **fields: Any,
+) -> Record:
+    """Return a message of a conversation as a turn of its session; `fields` are further fields of the draft."""
+    return Record(
+        number,
+        {
+            "content": content,
+            "kind": "turn",
+            "speaker": speaker,
+            "session_id": session,
+            "created_at": created,
+            "key": key(source, id),
+            "metadata": metadata,
+            **fields,
+        },
+    )

@@ -1,0 +1,158 @@
+"""Items of a LangGraph store: a dump as JSON, or the file of a `SqliteStore`.
+
+A dump has one `Item.dict()` (`namespace`, `key`, `value`, `created_at`, `updated_at`) per line, in a list, or in the
+`items` of an answer of the LangGraph server: https://reference.langchain.com/python/langgraph/store/. `SqliteStore`
+keeps the same fields in the table `store`, with the labels of the namespace joined by dots:
+https://github.com/langchain-ai/langgraph/blob/main/libs/checkpoint-sqlite/langgraph/store/sqlite/base.py.
+
+LangGraph has no users: applications write them into the namespace. A label after `user`, `agent`, `project`, `session`
+or `thread` (or their plurals) becomes that coordinate of the scope. The other labels become the user id, joined by
+`/`, without words for a collection such as `memories`; so memories of two users never become visible to each other.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from salience.errors import InputError, Words
+from salience.lines import parsed
+from salience.records import checks
+from salience.transfer.importers.records import (
+    Item,
+    Record,
+    converted,
+    instant,
+    json_items,
+    key,
+    name,
+    opened,
+    original,
+)
+
+SOURCE: Final = "langgraph"
+SQLITE: Final = b"SQLite format 3\0"
+"""The first bytes of every SQLite file: https://www.sqlite.org/fileformat.html."""
+COORDINATES: Final = {
+    label: coordinate
+    for coordinate, labels in {
+        "user_id": ("user", "users", "user_id"),
+        "agent_id": ("agent", "agents", "agent_id", "assistant", "assistants", "assistant_id"),
+        "project": ("project", "projects", "project_id"),
+        "session_id": ("session", "sessions", "session_id", "thread", "threads", "thread_id"),
+    }.items()
+    for label in labels
+}
+"""Labels of a namespace that say what the next label is."""
+COLLECTIONS: Final = frozenset(
+    "collection docs documents facts history knowledge long_term memories memory notes preferences profile profiles "
+    "semantic episodic procedural shared store".split()
+)
+"""Labels that name a collection and no user."""
+TEXTS: Final = ("content", "text", "memory", "data")
+"""Fields of a value that hold its text, first match wins; langmem nests `content`."""
+
+
+def read(file: IO[bytes] | Path) -> Iterator[Item]:
+    """Yield a memory for each item."""
+    with opened(file) as stream:
+        head = stream.read(len(SQLITE))
+        if head != SQLITE:
+            yield from converted(json_items(BytesIO(head + stream.read()), "items"), _record)
+            return
+        data = b"" if isinstance(file, Path) else head + stream.read()
+    yield from converted(_rows(file if isinstance(file, Path) else data), _record)
+
+
+def _rows(source: Path | bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the items of a SQLite file, or of its bytes."""
+    try:
+        if isinstance(source, Path):
+            connection = sqlite3.connect(f"file:{quote(str(source.absolute()))}?mode=ro", uri=True)
+        else:
+            connection = sqlite3.connect(":memory:")
+            connection.deserialize(source)
+        with closing(connection):
+            connection.row_factory = sqlite3.Row
+            rows = connection.execute("SELECT * FROM store ORDER BY prefix, key")
+            for number, row in enumerate(rows, start=1):
+                item = dict(row)
+                item["namespace"] = str(item.pop("prefix")).split(".")
+                try:
+                    item["value"] = parsed(item["value"])
+                except (TypeError, ValueError):
+                    yield number, "a row whose value is not JSON"
+                else:
+                    yield number, item
+    except (sqlite3.Error, LookupError) as error:
+        remedy, reason = "Give the file of a SqliteStore.", f"is not the file of a SqliteStore: {error}"
+        raise InputError("file", Words("another SQLite file"), remedy, reason) from None
+
+
+def _record(number: int, item: dict[str, Any]) -> Record:
+    namespace = item.get("namespace")
+    if isinstance(namespace, str):
+        namespace = namespace.split(".")
+    if not isinstance(namespace, list) or not all(isinstance(label, str) and label.strip() for label in namespace):
+        raise InputError("namespace", namespace, "Give a list of texts.")
+    item_key = checks.text("key", item.get("key"))
+    created, expires = instant("created_at", item.get("created_at")), instant("expires_at", item.get("expires_at"))
+    draft = {
+        "content": checks.text("value", _text(item.get("value"))),
+        "key": key(SOURCE, *namespace, item_key),
+        "created_at": created,
+        "ttl": _ttl(created, expires),
+        "metadata": original(item),
+        **scope(namespace),
+    }
+    return Record(number, draft)
+
+
+def _ttl(created: datetime | None, expires: datetime | None) -> float | None:
+    """Return the seconds from the creation of an item to its end; None if it has no end."""
+    if created is None or expires is None:
+        return None
+    return min(max((expires - created).total_seconds(), checks.DURATION_LEAST), checks.DURATION_LIMIT)
+
+
+def scope(namespace: Sequence[str]) -> dict[str, str]:
+    """Return the coordinates of the scope that a namespace names."""
+    found: dict[str, str] = {}
+    others, labels = [], iter(namespace)
+    for label in labels:
+        coordinate = COORDINATES.get(label.lower())
+        following = None if coordinate is None or coordinate in found else next(labels, None)
+        if coordinate is not None and following is not None:
+            found[coordinate] = following
+        elif coordinate is None and label.lower() not in COLLECTIONS:
+            others.append(label)
+    if others:
+        found["user_id"] = "/".join(filter(None, (found.get("user_id"), *others)))
+    return {coordinate: clean for coordinate, value in found.items() if (clean := name(value))}
+
+
+def _text(value: object) -> object:
+    """Return the text of a value: a text, one in a field of `TEXTS`, or its fields as lines `field: value`."""
+    while isinstance(value, Mapping):
+        inner = next((value[field] for field in TEXTS if value.get(field)), None)
+        if not isinstance(inner, (str, Mapping)):
+            break
+        value = inner
+    if not isinstance(value, (Mapping, list)):
+        return value
+    plain = original(value)["original"]
+    if not isinstance(plain, Mapping):
+        return _shown(plain)
+    return "\n".join(f"{field}: {_shown(one)}" for field, one in plain.items() if one not in (None, "", [], {}))
+
+
+def _shown(value: object) -> str:
+    """Return a text as it is, and other values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
