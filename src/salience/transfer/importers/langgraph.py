@@ -16,7 +16,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
@@ -103,23 +102,14 @@ def _record(number: int, item: dict[str, Any]) -> Record:
     if not isinstance(namespace, list) or not all(isinstance(label, str) and label.strip() for label in namespace):
         raise InputError("namespace", namespace, "Give a list of texts.")
     item_key = checks.text("key", item.get("key"))
-    created, expires = instant("created_at", item.get("created_at")), instant("expires_at", item.get("expires_at"))
     draft = {
         "content": checks.text("value", _text(item.get("value"))),
         "key": key(SOURCE, *namespace, item_key),
-        "created_at": created,
-        "ttl": _ttl(created, expires),
+        "created_at": instant("created_at", item.get("created_at")),
         "metadata": original(item),
         **scope(namespace),
     }
-    return Record(number, draft)
-
-
-def _ttl(created: datetime | None, expires: datetime | None) -> float | None:
-    """Return the seconds from the creation of an item to its end; None if it has no end."""
-    if created is None or expires is None:
-        return None
-    return min(max((expires - created).total_seconds(), checks.DURATION_LEAST), checks.DURATION_LIMIT)
+    return Record(number, draft, ended=instant("expires_at", item.get("expires_at")))
 
 
 def scope(namespace: Sequence[str]) -> dict[str, str]:

@@ -28,12 +28,13 @@ LONGEST: Final = 1500
 DATES: Final = ("created", "created_at", "date created", "creation date", "date")
 """Properties that hold the time of a note, first match wins."""
 FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-PROPERTY: Final = re.compile(r"([^\s:#-][^:]*?)[ \t]*:(?:[ \t]+(.*))?")
-HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*")
+QUOTED: Final = re.compile(r"""(["'])(.*?)\1(?:\s+#.*)?""")
+COMMENT: Final = re.compile(r"(?:^|\s)#\s")
+HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 CODE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`", re.DOTALL)
 TAG: Final = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
-WIKI_LINK: Final = re.compile(r"\[\[([^\[\]|#^\n]+)[^\[\]\n]*\]\]")
+WIKI_LINK: Final = re.compile(r"\[\[([^\[\]|#^\n]+)(?:[|#^][^\[\]\n]*)?\]\]")
 NOTE_LINK: Final = re.compile(r"\]\(<?([^()<>\s]+\.md)(?:#[^()\s]*)?>?\)")
 DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -121,7 +122,10 @@ def sections(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
                 yield path, part.strip()
         lines = []
         level = len(found[1])
-        headings = [*((above, heading) for above, heading in headings if above < level), (level, found[2])]
+        headings = [
+            *((above, heading) for above, heading in headings if above < level),
+            (level, found[2].rstrip(" \t#")),
+        ]
 
 
 def properties(front: str) -> dict[str, str | list[str]]:
@@ -138,8 +142,9 @@ def properties(front: str) -> dict[str, str | list[str]]:
     found: dict[str, str | list[str]] = {}
     last = ""
     for line in front.split("\n"):
-        if match := PROPERTY.fullmatch(line.rstrip()):
-            last, value = match[1].strip("\"'").lower(), (match[2] or "").strip()
+        field, colon, value = line.partition(":")
+        if colon and line[0] not in " \t#-" and (not value or value[0] in " \t"):
+            last, value = field.strip(" \t\"'").lower(), value.strip()
             if value.startswith("[") and value.endswith("]") and not value.startswith("[["):
                 found[last] = [item for one in value[1:-1].split(",") if (item := _unquoted(one))]
             else:
@@ -151,10 +156,10 @@ def properties(front: str) -> dict[str, str | list[str]]:
 
 
 def _unquoted(value: str) -> str:
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1].strip()
-    return re.split(r"(?:^|\s)#\s", value, maxsplit=1)[0].strip()
+    """Return a value without quotes and without a comment."""
+    if quoted := QUOTED.fullmatch(value.strip()):
+        return quoted[2].strip()
+    return COMMENT.split(value, maxsplit=1)[0].strip()
 
 
 def _texts(value: str | list[str] | None, separator: str = r"\Z") -> list[str]:
