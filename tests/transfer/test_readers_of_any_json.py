@@ -1,0 +1,50 @@
+"""No JSON makes a reader fail: a record has a key, and everything else is a problem with a reason."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from salience import InputError
+from salience.lines import as_draft
+from salience.transfer.importers import SOURCES
+from salience.transfer.importers.records import Problem
+
+FIELDS = """
+    attachments author chat_messages content content_type conversations_memory create_time created_at current_node cwd
+    docs entities entityType extracted_content from id isMeta items key leafUuid mapping memory_files message metadata
+    name namespace observations parent parent_message_uuid parts project_memories prompt_template recipient
+    relationType relations role sender sessionId summary text timestamp to type uuid value
+""".split()
+"""Fields of the formats, so that generated JSON comes close to them."""
+WORDS = ["user", "assistant", "human", "summary", "text", "bio", "all", "2026-05-01T00:00:00Z", "a", "---\ntags: a\n---"]
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6),
+    max_leaves=30,
+)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@settings(max_examples=50, deadline=None)
+@given(value=JSON)
+def test_no_json_breaks_a_reader(source: str, value: object) -> None:
+    read = SOURCES[source]
+    try:
+        items = list(read(BytesIO(json.dumps(value).encode())))
+    except InputError:
+        return
+    assert all(item.number >= 1 for item in items)
+    for item in items:
+        if isinstance(item, Problem):
+            assert item.reason
+            continue
+        try:
+            assert as_draft(item.draft).key
+        except InputError as error:
+            assert error.remedy  # noqa: PT017 - refused with a reason
