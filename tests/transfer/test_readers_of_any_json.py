@@ -21,7 +21,18 @@ FIELDS = """
     relationType relations role sender sessionId summary text timestamp to type uuid value
 """.split()
 """Fields of the formats, so that generated JSON comes close to them."""
-WORDS = ["user", "assistant", "human", "summary", "text", "bio", "all", "2026-05-01T00:00:00Z", "a", "---\ntags: a\n---"]
+WORDS = [
+    "user",
+    "assistant",
+    "human",
+    "summary",
+    "text",
+    "bio",
+    "all",
+    "2026-05-01T00:00:00Z",
+    "a",
+    "---\ntags: a\n---",
+]
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS)
 JSON = st.recursive(
     SCALARS,

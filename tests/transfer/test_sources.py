@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from other_systems import SAMPLES, WordEmbedder, question
+from conversations_and_notes import SAMPLES as CONVERSATIONS_AND_NOTES
+from other_systems import SAMPLES as SYSTEMS
+from other_systems import WordEmbedder, question
 
 import salience
 from salience import ANY, ImportLineError
 from salience.records import Scope
 from salience.transfer.importers import SOURCES
 
+SAMPLES = {**SYSTEMS, **CONVERSATIONS_AND_NOTES}
 COUNT = 1000
 EVERYWHERE = Scope("default", ANY, ANY, ANY, ANY)
 
