@@ -79,8 +79,10 @@ def mcp_server_memory(folder: Path, count: int) -> Sample:
         }
         for first in range(0, observed, TURNS)
     ]
-    for number in range(count - observed):
-        records.append({"type": "relation", "from": f"Album_{number}", "to": "Shelf", "relationType": "stands_on"})
+    records += [
+        {"type": "relation", "from": f"Album_{number}", "to": "Shelf", "relationType": "stands_on"}
+        for number in range(count - observed)
+    ]
     path = _lines(folder / "memory.json", [*records, {"type": "entity"}, {"relationType": 1}])
     return Sample(path, count, {"fact": count}, {}, (len(records) + 1, len(records) + 2))
 
