@@ -243,4 +243,4 @@ def test_a_folder_of_claude_code_is_read_whole_without_links_out(tmp_path: Path)
     found = list(claude_code.read(projects))
     assert contents(found) == ["Two", "One"]
     (problem,) = (item for item in found if isinstance(item, Problem))
-    assert (problem.number, problem.reason.split(":")[0]) == (2, "shop/one.jsonl")
+    assert (problem.number, problem.reason) == (2, "shop/one.jsonl: line is not JSON")

@@ -161,6 +161,7 @@ def test_the_file_of_a_sqlite_store_is_read(tmp_path: Path, opened: Any) -> None
     assert as_draft(first.draft).created_at == MAY
     assert (first.draft["key"], first.draft["user_id"]) == ("langgraph:users:alice:drink", "alice")
     assert isinstance(broken, Problem)
+    assert broken.reason == "value is not JSON"
     assert last.ended == datetime(2026, 5, 1, 10, 30, tzinfo=UTC)
 
 

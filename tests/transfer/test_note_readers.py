@@ -79,8 +79,13 @@ def test_links_are_entities(tmp_path: Path) -> None:
     (note,) = drafts(vault(tmp_path, Trip=f'---\nup: "[[Travel]]"\n---\n{text}'))
     assert note.metadata["links"] == ("Travel", "Alice Smith", "Bob", "Old plan")
     assert note.entities is not None
-    assert note.entities[:4] == ("Travel", "Alice Smith", "Bob", "Old plan")
+    assert note.entities[:5] == ("Trip", "Travel", "Alice Smith", "Bob", "Old plan")
     assert "Oslo" in note.entities
+
+
+def test_a_note_is_an_entity_by_its_name_and_aliases(tmp_path: Path) -> None:
+    (note,) = drafts(vault(tmp_path, people__alice="---\naliases: [Ali, Miss A]\n---\nbuilds bridges"))
+    assert note.entities == ("alice", "Ali", "Miss A")
 
 
 def test_a_long_note_is_split_at_its_headings_and_paragraphs(tmp_path: Path) -> None:
@@ -118,7 +123,7 @@ def test_a_note_that_is_not_utf_8_is_listed_and_the_others_are_read(tmp_path: Pa
     first, problem, last = markdown.read(tmp_path)
     assert isinstance(problem, Problem)
     assert (first.number, problem.number, last.number) == (1, 2, 3)
-    assert problem.reason.startswith("b.md")
+    assert problem.reason == "b.md: text that is not UTF-8"
 
 
 def test_one_note_as_a_file_or_a_stream(tmp_path: Path) -> None:

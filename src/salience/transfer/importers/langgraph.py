@@ -87,7 +87,7 @@ def _rows(source: Path | bytes) -> Iterator[tuple[int, Any]]:
                 try:
                     item["value"] = parsed(item["value"])
                 except (TypeError, ValueError):
-                    yield number, "a row whose value is not JSON"
+                    yield number, InputError("value", Words("no JSON"), "Take the row out.", "is not JSON")
                 else:
                     yield number, item
     except (sqlite3.Error, LookupError) as error:

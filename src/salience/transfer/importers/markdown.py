@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final
+from typing import IO, Final
 from urllib.parse import unquote
 
 from salience.errors import InputError, Words
@@ -70,13 +70,14 @@ def _note(source: str, number: int, path: PurePosixPath, data: bytes, modified: 
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        yield Problem(number, f"{path} text that is not UTF-8", "Save the note as UTF-8.")
+        yield Problem(number, f"{path}: text that is not UTF-8", "Save the note as UTF-8.")
         return
     front, body = "", text
     if found := FRONT_MATTER.match(text):
         front, body = found[1], text[found.end() :]
     values = properties(front)
     title = next(iter(_texts(values.get("title"))), path.stem)
+    called = names([path.stem, *_texts(values.get("aliases") or values.get("alias"), ",")])  # what links name it by
     created = _created(values, path.stem) or modified
     for headings, section in sections(body):
         steps = [step for step in (title, *headings) if step]
@@ -85,15 +86,15 @@ def _note(source: str, number: int, path: PurePosixPath, data: bytes, modified: 
         links = _links(front + prose)
         tags = [*_texts(values.get("tags") or values.get("tag"), r"[,\s]+"), *TAG.findall(prose)]
         record = {"path": str(path), "headings": headings, "front_matter": front}
-        draft: dict[str, Any] = {
-            "content": section if section == shown or not shown else f"{shown}\n\n{section}",
+        content = section if section == shown or not shown else f"{shown}\n\n{section}"
+        draft = {
+            "content": content,
+            "entities": checks.first_labels(dict.fromkeys([*called, *links, *entities(content)])),
             "tags": checks.first_labels(names([tag.strip("#") for tag in tags])),
             "created_at": created,
             "key": key(source, f"{path}#{'#'.join(headings)}", content_hash(section)[:16]),
             "metadata": {**original(record), **({"links": links} if links else {})},
         }
-        if links:
-            draft["entities"] = checks.first_labels(dict.fromkeys([*links, *entities(section)]))
         yield Record(number, draft)
 
 

@@ -96,7 +96,7 @@ def json_of(file: IO[bytes] | Path) -> Any:
 
 
 def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each line of JSON; for an invalid line a text, which is no record."""
+    """Yield the number and value of each line of JSON; for an invalid line the error, which `objects` raises."""
     with opened(file) as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():
@@ -104,11 +104,13 @@ def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, parsed(line)
             except ValueError:
-                yield number, "a line that is not JSON"
+                yield number, InputError("line", Words("no JSON"), "Give one JSON object a line.", "is not JSON")
 
 
 def objects(field: str, value: object) -> dict[str, Any]:
-    """Return a JSON object as it is; raises `InputError` for other values."""
+    """Return a JSON object as it is; raises `InputError` for other values, and an error that stands for a value."""
+    if isinstance(value, InputError):
+        raise value
     if not isinstance(value, dict):
         raise wrong_type(field, value, "Give a JSON object.")
     return value
