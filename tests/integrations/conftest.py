@@ -9,15 +9,22 @@ import pytest
 import salience
 import servers
 from salience.integrations import Memory
+from salience.models.minilm import MiniLM
+
+
+@pytest.fixture(scope="session")
+def model() -> MiniLM:
+    """Return the default embedder, loaded once: loading takes longer than most tests."""
+    return MiniLM()
 
 
 @pytest.fixture(
     params=["file", pytest.param("postgres", marks=pytest.mark.slow), pytest.param("server", marks=pytest.mark.slow)]
 )
-def memory(request: pytest.FixtureRequest, target: str) -> Iterator[Memory]:
+def memory(request: pytest.FixtureRequest, target: str, model: MiniLM) -> Iterator[Memory]:
     """Yield an empty memory with the default embedder."""
     place = request.getfixturevalue("tables") if request.param == "postgres" else target
-    with salience.connect(place) as engine:
+    with salience.connect(place, embedder=model) as engine:
         if request.param != "server":
             yield engine
             return
