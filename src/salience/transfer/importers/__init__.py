@@ -15,11 +15,16 @@ from salience.transfer.importers import (
     chatgpt,
     claude,
     claude_code,
+    graphiti,
     langgraph,
+    letta,
     markdown,
+    mcp_memory_service,
     mcp_server_memory,
     mem0,
+    mempalace,
     obsidian,
+    zep,
 )
 from salience.transfer.importers.records import Item, Reader
 
@@ -27,14 +32,19 @@ SOURCES: Final[Mapping[str, Reader]] = {
     "chatgpt": chatgpt.read,
     "claude": claude.read,
     "claude-code": claude_code.read,
+    "graphiti": graphiti.read,
     "langgraph": langgraph.read,
+    "letta": letta.read,
     "markdown": markdown.read,
+    "mcp-memory-service": mcp_memory_service.read,
     "mcp-server-memory": mcp_server_memory.read,
     "mem0": mem0.read,
+    "mempalace": mempalace.read,
     "obsidian": obsidian.read,
+    "zep": zep.read,
 }
 """Readers by name of the source."""
-FOLDERS: Final = frozenset({"claude-code", "markdown", "obsidian"})
+FOLDERS: Final = frozenset({"claude-code", "markdown", "mempalace", "obsidian"})
 """Sources whose reader accepts a folder."""
 
 

@@ -7,13 +7,16 @@ file as a whole is not of its source, and yields a `Problem` for each record tha
 from __future__ import annotations
 
 import math
+import shutil
+import sqlite3
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final
 
 from salience.errors import InputError, Words, wrong_type
@@ -21,6 +24,8 @@ from salience.lines import moment, parsed
 from salience.records.checks import METADATA_DEPTH, METADATA_LIMIT, NAME_LIMIT, json_size
 from salience.text import content_hash
 
+SQLITE: Final = b"SQLite format 3\0"
+"""First bytes of an SQLite file."""
 CUT: Final = "[cut by the import]"
 """Marks the places of `metadata["original"]` where values were left out to fit."""
 ORIGINAL_LIMIT: Final = METADATA_LIMIT - 4096
@@ -105,6 +110,86 @@ def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
                 yield number, parsed(line)
             except ValueError:
                 yield number, InputError("line", Words("no JSON"), "Give one JSON object a line.", "is not JSON")
+
+
+def values(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
+    """Yield the values of a file that is one JSON text, or has one on each line, with the number of the line.
+
+    Raises:
+        InputError: neither the first line nor the file is JSON.
+    """
+    with opened(file) as stream:
+        first = stream.readline()
+        try:
+            value = parsed(first)
+        except ValueError:
+            yield 1, json_of(BytesIO(first + stream.read()))
+            return
+        yield 1, value
+        for number, line in json_lines(stream):
+            yield number + 1, line
+
+
+def listed(file: IO[bytes] | Path, names: Sequence[str]) -> Iterator[tuple[int, str, Any]]:
+    """Yield number, name and item of each of the named lists in the objects of a file, in the order of the names.
+
+    An item of a list without a name, or on a line of its own, has an empty name. Items are numbered by their line, or
+    by their position in the file's only value.
+    """
+    for line, value in values(file):
+        lists = [("", value)] if isinstance(value, list) else []
+        if isinstance(value, dict):
+            lists = [(name, value[name]) for name in names if isinstance(value.get(name), list)]
+        if not lists:
+            yield line, "", value
+        position = line - 1
+        for name, items in lists:
+            for item in items:
+                position += 1
+                yield position, name, item
+
+
+@contextmanager
+def database(file: IO[bytes] | Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to an SQLite file, which it only reads; an open file is copied first.
+
+    Raises:
+        InputError: the file cannot be read as a database.
+    """
+    with ExitStack() as stack:
+        if not isinstance(file, Path):
+            copy = stack.enter_context(NamedTemporaryFile(suffix=".db"))
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            file = Path(copy.name)
+        try:
+            connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+            connection.row_factory = sqlite3.Row
+            stack.callback(connection.close)
+            yield connection
+        except sqlite3.Error as error:
+            reason = "is not a database that can be read"
+            raise InputError("file", Words(str(error)), "Give a copy of the database file.", reason) from None
+
+
+def is_database(file: IO[bytes] | Path) -> bool:
+    """Return whether a file starts like an SQLite database."""
+    if isinstance(file, Path):
+        with file.open("rb") as stream:
+            return stream.read(len(SQLITE)) == SQLITE
+    start = file.tell()
+    head = file.read(len(SQLITE))
+    file.seek(start)
+    return head == SQLITE
+
+
+def required(item: Mapping[str, Any], *fields: str) -> str:
+    """Return the text in the first of the fields that has one; raises `InputError` if none has."""
+    for field in fields:
+        value = item.get(field)
+        if isinstance(value, str) and value.strip():
+            return value
+    raise InputError(fields[0], None, "Give its text.", "is missing or has no text")
 
 
 def objects(field: str, value: object) -> dict[str, Any]:
