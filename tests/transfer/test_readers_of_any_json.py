@@ -15,10 +15,13 @@ from salience.transfer.importers import SOURCES
 from salience.transfer.importers.records import Problem
 
 FIELDS = """
-    agents attachments author block_ids blocks categories chat_messages content content_type conversations_memory content_hash core_memory create_time created_at current_node cwd
-    docs edges entities episodes entityType expiration_date extracted_content fact from id invalid_at isMeta items key label labels leafUuid mapping memories memory memory_files message metadata
-    name namespace nodes observations parent parent_message_uuid parts project_memories prompt_template properties recipient results
-    relationType relations role sender sessionId superseded_by summary tags text timestamp tool_calls to type user_id uuid valid_at value
+    agents attachments author block_ids blocks categories chat_messages content content_hash content_type
+    conversations_memory core_memory create_time created_at current_node cwd docs edges entities entityType
+    episodes expiration_date extracted_content fact from id invalid_at isMeta items key label labels leafUuid
+    mapping memories memory memory_files message metadata name namespace nodes observations parent
+    parent_message_uuid parts project_memories prompt_template properties recipient relationType relations
+    results role sender sessionId summary superseded_by tags text timestamp to tool_calls type user_id uuid
+    valid_at value
 """.split()
 """Fields of the formats, so that generated JSON comes close to them."""
 WORDS = [
