@@ -4,8 +4,8 @@ Fast tests use `client`: a starlette TestClient of a server without keys on `eng
 clock and planted vectors. `keyed(*rights, **bound)` gives a client that is logged in with a new key on the same store;
 `csrf_of(client)` returns the CSRF token of its forms.
 
-Slow tests use `page`: a Playwright page of Chromium on the sample store of `bench.sample`, once for each of dark and
-light, at 360 and at 1,600 pixels. `page.goto("/ui/...")` is relative to the server. `assert_accessible(page)` runs
+Slow tests use `page`: a Playwright page of Chromium on the sample store of `bench.sample`, once light at
+360 pixels and once dark at 1,600. `page.goto("/ui/...")` is relative to the server. `assert_accessible(page)` runs
 axe-core and lists its violations. `assert_fits(page)` fails if the page scrolls sideways. A test fails if its page logs
 an error, such as a breach of the content policy. The sample store is shared: do not change it; a test that writes takes
 `fresh_page`, on a store of its own; `plain_page` has no JavaScript. Mark these modules `pytestmark = pytest.mark.slow`.
@@ -32,7 +32,7 @@ from salience.ports import Keyring
 from salience.server.auth import create_key
 from salience.testing.doubles import HashedEmbedder, PlantedEmbedder, StoppedClock
 
-SCREENS = [(theme, width) for theme in ("light", "dark") for width in (360, 1600)]
+SCREENS = [("light", 360), ("dark", 1600)]
 Keyed = Callable[..., TestClient]
 
 
