@@ -902,6 +902,7 @@ class ReferenceStore:
         before: str | None = None,
         text: str | None = None,
         id: str | None = None,
+        memory_id: str | None = None,
     ) -> list[LoggedRecall]:
         """Return up to `limit` entries of the recall log that belong to `scope`, newest first."""
         with self._opened() as state:
@@ -915,6 +916,7 @@ class ReferenceStore:
                 and (before is None or name < before)
                 and (text is None or text.lower() in entry.question.lower())
                 and id in (None, name)
+                and (memory_id is None or any(one.endswith(memory_id) for one in entry.cited))
             ]
         return found[:limit]
 

@@ -657,6 +657,7 @@ class Engine:
         query: str | None = None,
         *,
         id: str | None = None,
+        memory_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         **where: Unpack[ScopeKeywords],
@@ -669,13 +670,16 @@ class Engine:
         Args:
             query: a part of the question, in upper or lower case; None for any question.
             id: of the only wanted entry.
+            memory_id: whole or short id of a memory; None for the entries of any memory.
             limit: maximum number of entries.
             cursor: of the page before.
             **where: the scope of the recalls: their project, user and agent are those given here, or none if none is
                 given; `ANY` matches every value. `session_id` chooses the recalls of one session.
         """
         scope = self._scope(where)
-        return listing.recalls(self._flushed, scope, checks.whole("limit", limit, 1, 1000), cursor, query, id)
+        return listing.recalls(
+            self._flushed, scope, checks.whole("limit", limit, 1, 1000), cursor, query, id, memory_id
+        )
 
     def help(self, topic: str | None = None) -> str:
         """Return a short text for agents about a topic; without one, about the verbs."""

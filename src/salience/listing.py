@@ -7,7 +7,7 @@ from typing import Final
 from salience.errors import DamagedError, InputError
 from salience.ports import Services
 from salience.records import Filter, Memory, Page, RecallLogPage, Scope, Stats, checks
-from salience.records.ids import ID
+from salience.records.ids import ID, WHOLE_OR_SHORT_ID
 from salience.steps import AnswerLimit, out_of_scope, read_page
 
 READ: Final = 128
@@ -51,7 +51,13 @@ def cursor_id(cursor: str | None) -> str:
 
 
 def recalls(
-    services: Services, scope: Scope, limit: int, cursor: str | None, text: str | None, id: str | None
+    services: Services,
+    scope: Scope,
+    limit: int,
+    cursor: str | None,
+    text: str | None,
+    id: str | None,
+    memory_id: str | None,
 ) -> RecallLogPage:
     """Return up to `limit` entries of the recall log that belong to `scope`, newest first, after `cursor`.
 
@@ -63,7 +69,11 @@ def recalls(
         checks.text("query", text, services.content_limit)
     if id is not None and not ID.fullmatch(checks.name("id", id)):
         raise InputError("id", id, "Give the id of an entry of the recall log.")
-    found = services.store.recalls(scope, services.clock(), limit + 1, before=before, text=text, id=id)
+    if memory_id is not None and not WHOLE_OR_SHORT_ID.fullmatch(checks.name("memory_id", memory_id)):
+        raise InputError("memory_id", memory_id, "Give the whole or short id of a memory.")
+    found = services.store.recalls(
+        scope, services.clock(), limit + 1, before=before, text=text, id=id, memory_id=memory_id
+    )
     size = AnswerLimit(services, "Lower limit.")
     for entry in found[:limit]:
         size.add_size(ENTRY_SIZE + len(entry.question.encode()) + HIT_SIZE * len(entry.hits))

@@ -92,7 +92,7 @@ def test_the_log_is_read_page_by_page_and_searched(memory):
     assert questions(memory, query="tea", user_id="alice") == ["Is it TEA?", "Which tea?"]
     assert questions(memory, session_id="Is", user_id="alice") == ["Is it TEA?"]
     assert memory.recalls(id=rest.recalls[0].id, user_id="alice").recalls == rest.recalls
-    for wrong in ({"cursor": "x"}, {"limit": 0}, {"query": ""}):
+    for wrong in ({"cursor": "x"}, {"limit": 0}, {"query": ""}, {"memory_id": "x"}):
         with pytest.raises(InputError):
             memory.recalls(**wrong)
 
@@ -185,6 +185,9 @@ def test_erasing_a_memory_deletes_the_entries_that_cite_it(memory):
     memory.recall("both", user_id="alice", min_score=0)
     (only,) = memory.recall("one", user_id="alice", min_score=0, limit=1)
     memory.recall("none", user_id="bob")
+    assert questions(memory, memory_id=only.memory.id, user_id="alice") == ["one", "both"]
+    assert questions(memory, memory_id=only.memory.short_id, query="bo", user_id="alice") == ["both"]
+    assert questions(memory, memory_id=only.memory.id, user_id="bob") == []
     (other,) = {hit.memory.id for hit in memory.recall("again", user_id="alice", min_score=0)} - {only.memory.id}
     done = memory.erase([other], user_id="alice")
     assert (done, done.recalls) == (1, 2)

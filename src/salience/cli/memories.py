@@ -157,6 +157,9 @@ def recalls(
     query: Annotated[str | None, typer.Argument(metavar="TEXT", help="A part of the question.")] = None,
     session_id: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only of this session.")] = None,
     id: Annotated[str | None, typer.Option(metavar="ID", help="Only this entry.")] = None,
+    memory_id: Annotated[
+        str | None, typer.Option("--memory", metavar="ID", help="Only recalls that returned this memory.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Entries per page, 1 to 1000.")] = 100,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
 ) -> Answer:
@@ -168,7 +171,9 @@ def recalls(
     from salience.cli import results
 
     with call.engine() as engine:
-        found = engine.recalls(query, id=id, limit=limit, cursor=cursor, session_id=session_id, **call.given)
+        found = engine.recalls(
+            query, id=id, memory_id=memory_id, limit=limit, cursor=cursor, session_id=session_id, **call.given
+        )
         return results.recall_log(found, now(engine))
 
 

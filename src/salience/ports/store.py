@@ -183,12 +183,14 @@ class Store(Protocol):
         before: str | None = None,
         text: str | None = None,
         id: str | None = None,
+        memory_id: str | None = None,
     ) -> list[LoggedRecall]:
         """Return up to `limit` entries of the recall log, newest first, that expire after `now`.
 
         An entry belongs to `scope` if its project, user and agent, and its session if `scope` has one, are those of
         `scope`; unlike a memory, an entry without a user is not shared. `before` is the id of a later entry, `text` a
-        part of the question, whose ASCII letters may differ in case, and `id` the only wanted entry.
+        part of the question, whose ASCII letters may differ in case, `id` the only wanted entry, and `memory_id` the
+        whole or short id of a memory that the entry cites.
         """
         ...
 

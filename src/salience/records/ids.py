@@ -13,6 +13,7 @@ ID: Final = re.compile("[0-9a-f]{32}")
 """A whole id."""
 SHORT = 8
 """Length of a short id: the last, random digits of an id."""
+WHOLE_OR_SHORT_ID: Final = re.compile(f"[0-9a-f]{{32}}|[0-9a-f]{{{SHORT}}}")
 ONCE = "once:"
 """Prefix of idempotency keys that a client generates for a single call."""
 

@@ -681,6 +681,7 @@ class SQLStore(ABC):
         before: str | None = None,
         text: str | None = None,
         id: str | None = None,
+        memory_id: str | None = None,
     ) -> list[LoggedRecall]:
         """Return up to `limit` entries of the recall log that belong to `scope`, newest first."""
         conditions = [*statements.logged(scope), recalls.c.expires_at > microseconds(now)]
@@ -690,6 +691,8 @@ class SQLStore(ABC):
             conditions.append(recalls.c.question.icontains(text, autoescape=True))
         if id is not None:
             conditions.append(recalls.c.id == id)
+        if memory_id is not None:  # a short id is the end of a line
+            conditions.append((recalls.c.cited + "\n").contains(f"{memory_id}\n", autoescape=True))
         query = select(recalls).where(*conditions).order_by(recalls.c.id.desc()).limit(limit)
         return self._read(scope.tenant, lambda reader: list(map(to_logged, reader.execute(query).mappings())))
 

@@ -74,6 +74,14 @@ class LogContract:
         assert questions(store, before=id_of(2)) == ["Question 1?"]
         assert questions(store, id=id_of(2)) == ["Question 2?"]
 
+    def test_logged_recalls_are_found_by_a_memory_that_they_cite(self, store: Store) -> None:
+        add(store, stored(1), stored(2), stored(3))
+        log(store, entry(1, 1, 2), entry(2, 2), entry(3, 3, via=1), entry(4))
+        assert questions(store, memory_id=id_of(1)) == ["Question 3?", "Question 1?"]
+        assert questions(store, memory_id=id_of(2)[-8:]) == ["Question 2?", "Question 1?"]
+        assert questions(store, memory_id=id_of(2)[:8]) == []
+        assert questions(store, memory_id=id_of(4)) == []
+
     @pytest.mark.parametrize(("text", "found"), [("TEA", [2, 1]), ("100%", [2]), ("_", []), ("\\", [])])
     def test_logged_recalls_are_found_by_a_part_of_the_question(
         self, store: Store, text: str, found: list[int]

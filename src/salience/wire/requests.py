@@ -357,6 +357,7 @@ class Recalls(CallerScope):
     session_id: Name | None = Field(None, description="only recalls of this session")
     query: Text | None = Field(None, description="a part of the question")
     id: Cursor | None = Field(None, description="only this entry")
+    memory_id: Id | None = Field(None, description="only recalls that returned this memory")
     limit: Annotated[int, *_whole(1, 1000)] = 100
     cursor: Cursor | None = Field(None, description="cursor of the previous page")
 
