@@ -32,6 +32,24 @@ def test_an_entity_with_many_memories_is_no_hairball(client, engine):
     [count] = re.findall(r"(\d+) nodes? and", text)
     assert int(count) <= MOST + 1
     assert len(text) < 300_000
+    [link] = set(re.findall(r'href="([^"]+)"[^>]*>48 more<', text))
+    listed = client.get(link.replace("&amp;", "&") + "&counts=1").text
+    assert "60 memories" in listed
+    assert len(set(re.findall(r"memory \d+<", listed))) == 50  # a page of them
+
+
+def test_the_explorer_lists_the_memories_of_an_entity(client, engine):
+    engine.remember("near", entities=["Oslo"], **ANN)
+    engine.remember("far", entities=["Bergen <b>"], **ANN)
+    for mode in ("", "&q=query&mode=recall"):
+        text = client.get(f"/ui/?counts=1&f_entity=Oslo{mode}").text
+        assert ">near</p>" in text
+        assert ">far</p>" not in text
+        assert "1 memory" in text
+        assert "Clear filters" in text
+    text = client.get("/ui/?counts=1&f_entity=Bergen+%3Cb%3E").text
+    assert ">far</p>" in text
+    assert "Bergen &lt;b&gt;" in text
 
 
 def test_the_first_page_lists_entities_by_number(client, engine):

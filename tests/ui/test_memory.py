@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -179,6 +180,45 @@ def test_conflicts_are_shown_on_both_memories(target, clock):
             assert rival in found
         engine.dismiss(*ids, user_id="ann")
         assert "No live memory contradicts" in client.get(f"/ui/memory/{ids[0]}").text
+
+
+def test_the_card_lists_the_recalls_that_returned_it(client, engine, keyed):
+    made = engine.remember("near", user_id="ann").memory
+    engine.remember("far", user_id="ann")
+    engine.recall("before the log", user_id="ann")
+    card = f"/ui/memory/{made.id}"
+    text = client.get(card).text
+    assert "The recall log is off" in text
+    assert "before the log" not in text
+    engine.services = replace(engine.services, recall_log=timedelta(days=30))
+    text = client.get(card).text
+    assert "no question that returned this memory" in text
+    engine.recall("query", user_id="ann")
+    engine.recall("query <b>", user_id="bob")
+    entry = engine.recalls(user_id="ann").recalls[0]
+    text = client.get(card).text
+    assert f"/ui/recalls/{entry.id}" in text
+    assert "rank 1 of 2" in text
+    assert "&lt;b&gt;" not in text
+    assert "recall log is off" not in text
+    assert "query" in keyed("read", user_id="ann").get(card).text
+    for number in range(11):
+        engine.recall(f"query {number}", user_id="ann", min_score=0)
+    text = client.get(card).text
+    assert "All logged recalls" in text
+    listed = client.get(f"/ui/recalls?memory={made.id}").text
+    assert listed.count('class="question"') == 12
+    assert "of bob" not in listed
+
+
+def test_a_bound_key_sees_the_recalls_of_its_user_alone(keyed, engine):
+    engine.services = replace(engine.services, recall_log=timedelta(days=30))
+    made = engine.remember("near", user_id=None).memory
+    for user in ("ann", "bob"):
+        engine.recall(f"query of {user}", user_id=user, min_score=0)
+    text = keyed("read", user_id="ann").get(f"/ui/memory/{made.id}").text
+    assert "query of ann" in text
+    assert "query of bob" not in text
 
 
 def test_a_read_key_sees_no_form_and_its_posts_are_refused(keyed, engine):

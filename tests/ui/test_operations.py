@@ -120,7 +120,8 @@ def test_the_doctor_reports_and_changes_nothing(client, engine, target):
     import sqlite3
 
     memory = engine.remember("one", user_id="ann").memory
-    assert "healthy" in post(client, "/ui/operations/doctor").text
+    text = post(client, "/ui/operations/doctor").text
+    assert re.search(r"1 memory and 0 older versions read in \d+\.\d s, 0 without a vector yet: healthy", text)
     with sqlite3.connect(target) as connection:
         connection.execute("UPDATE memories SET content = '<b>two</b>'")
     text = post(client, "/ui/operations/doctor").text
@@ -133,7 +134,9 @@ def test_the_doctor_reports_and_changes_nothing(client, engine, target):
 
 def test_long_work_is_done_once_at_a_time(client):
     with operations._alone("doctor"):
-        assert post(client, "/ui/operations/doctor").status_code == 429
+        refused = post(client, "/ui/operations/doctor")
+        assert refused.status_code == 429
+        assert "another one is under way" in refused.text.partition('id="doctor"')[2].partition("</section>")[0]
     assert post(client, "/ui/operations/doctor").status_code == 200
 
 
@@ -178,6 +181,28 @@ def test_an_invalid_line_stops_the_import_or_is_skipped(client, engine):
     assert "2 memories stored, 0 already there, 1 line skipped" in text
     assert "line 3" in text
     assert "<b>" not in text
+
+
+@pytest.mark.parametrize("csrf", ["", "0" * 64])
+def test_a_valid_import_needs_the_token_of_the_session(client, engine, csrf):
+    refused = client.post(f"{URL}/import", data={"csrf": csrf, "on_error": "stop"}, files={"file": ("x", DRAFTS)})
+    assert refused.status_code == 403
+    assert "csrf" in refused.text
+    without = client.post(f"{URL}/import", data={"on_error": "stop"}, files={"file": ("x", DRAFTS)})
+    assert without.status_code == 403
+    assert engine.stats(project=salience.ANY, user_id=salience.ANY).memories == 0
+    accepted = upload(client, DRAFTS)
+    assert accepted.status_code == 200
+    assert "2 memories stored" in accepted.text
+    assert engine.stats(project=salience.ANY, user_id=salience.ANY).memories == 2
+
+
+def test_the_token_of_another_session_imports_nothing(keyed, engine):
+    one, other = keyed("admin"), keyed("admin")
+    files = {"file": ("x", DRAFTS)}
+    assert one.post(f"{URL}/import", data={"csrf": csrf_of(other, URL)}, files=files).status_code == 403
+    assert engine.stats(project=salience.ANY, user_id=salience.ANY).memories == 0
+    assert upload(one, DRAFTS).status_code == 200
 
 
 def test_other_uploads_are_refused(client, engine):

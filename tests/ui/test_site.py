@@ -254,3 +254,26 @@ def test_vendored_files_are_what_their_list_says(folder):
         assert file["version"] in file["url"]
     present = {path.name for path in folder.iterdir() if ".min." in path.name}
     assert present == {file["path"] for file in listed}
+
+
+def test_an_error_takes_the_place_of_the_part_that_htmx_asked_for(client):
+    asked = client.get("/ui/playground?q=x&limit=0", headers={"HX-Request": "true"})
+    assert asked.status_code == 422
+    assert (asked.headers["HX-Reselect"], asked.headers["HX-Reswap"]) == ("section.error", "innerHTML")
+    assert '<section class="error"' in asked.text
+    assert "<html" not in asked.text
+
+
+def test_an_ended_session_leads_to_the_login_and_back(keyed):
+    client = keyed("read", "write")
+    csrf = csrf_of(client, "/ui/")
+    client.cookies.clear()
+    sent = client.post("/ui/memory/00000000/forget", data={"csrf": csrf})
+    assert sent.status_code == 401
+    assert "Nothing was changed" in sent.text
+    assert 'href="/ui/login"' in sent.text
+    shown = "http://testserver/ui/time?user_id=ann"
+    for url, back in ((shown, "/ui/time%3Fuser_id%3Dann"), ("https://elsewhere/x", "/ui/")):
+        part = client.get("/ui/facets", headers={"HX-Request": "true", "HX-Current-URL": url})
+        assert part.status_code == 401
+        assert part.headers["HX-Redirect"] == f"/ui/login?to={back}"

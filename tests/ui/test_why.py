@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from dashboards import assert_accessible, assert_fits, csrf_of
+from salience.rank import profiles
+from salience.rank.profile import parse
 from salience.records import Part, ScoreDetail
+from salience.server.ui.views.profiles import with_figures
 from salience.server.ui.views.why import weights_to_try
 
 
@@ -90,6 +94,47 @@ def test_the_weight_that_is_suggested_returns_the_memory(client, engine):
     link = html.unescape(re.search(r'href="([^"]+)">Try this weight', text)[1])
     found = client.get(link).text
     assert ">far</p>" in found[found.index('class="hits"') : found.index("Why is this here")]
+
+
+def test_a_changed_figure_leads_to_a_copy_of_the_profile_that_has_it(client, engine):
+    engine.remember("near", user_id="ann", importance=0.5)
+    far = engine.remember("far", user_id="ann", importance=0.7).memory.id
+    text = why(client, far, profile="zeromemory", limit="1")
+    old, new = re.search(r"of ([\d.]+) instead of ([\d.]+)", text).groups()[::-1]
+    link = html.unescape(re.search(r'href="([^"]+)">Edit a copy of the profile', text)[1])
+    assert link.startswith("/ui/profiles/edit?")
+    found = client.get(link).text
+    assert "Valid." in found
+    assert "up 1" in found
+    toml = parse_qs(urlsplit(link).query)["toml"][0]
+    before, after = profiles.load("zeromemory"), parse(toml, "the copy")
+    [(label, weight)] = set(after.weights("").items()) - set(before.weights("").items())
+    assert (before.weights("")[label], weight) == (float(old), float(new))
+
+
+def test_a_lower_least_score_leads_to_a_copy_of_the_profile(client, engine):
+    engine.remember("near", user_id="ann")
+    other = engine.remember("something else", user_id="ann").memory.id
+    text = why(client, other, profile="salience")
+    assert "A min_score of" in text
+    link = html.unescape(re.search(r'href="([^"]+)">Edit a copy of the profile', text)[1])
+    found = client.get(link).text
+    assert "Valid." in found
+    assert "something else" in found
+    assert "Edit a copy of the profile" not in why(client, other, profile="salience", min_score="0.3")
+
+
+def test_figures_of_a_profile_change_in_place():
+    toml = '# a\nname = "x"\n\n[signal.similarity] # b\nweight = 0.5 # c\n\n[signal.lexical]\nk1 = 0.9'
+    changed = with_figures(toml, {"signal.similarity.weight": 0.25, "signal.lexical.weight": 2.0, "min_score": 0.1})
+    assert changed == (
+        'min_score = 0.1\n# a\nname = "x"\n\n[signal.similarity] # b\nweight = 0.25 # c\n\n'
+        "[signal.lexical]\nweight = 2\nk1 = 0.9"
+    )
+    for name in profiles.NAMES:
+        profile = profiles.load(name)
+        figures = {f"signal.{term.signal}.weight": 0.123 for term in profile.terms}
+        assert set(parse(with_figures(profile.toml, figures), name).weights("").values()) == {0.123}
 
 
 def test_an_edit_of_the_importance_returns_the_memory(client, engine):

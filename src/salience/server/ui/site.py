@@ -11,7 +11,7 @@ from functools import cache
 from http import HTTPStatus
 from importlib import resources
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import jinja2
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -248,8 +248,13 @@ def log_out(page: Visit, fields: QueryParams = Depends(read_form)) -> Response:
 
 async def _to_login(request: Request, _: Exception) -> Response:
     """Return a redirect to the login form, which leads back; 401 for a request that is not a page view."""
-    if request.method != "GET" or "hx-request" in request.headers:
-        return HTMLResponse("Log in again.", 401, {"HX-Redirect": f"{BASE}/login"})
+    if "hx-request" in request.headers:
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        back = f"{shown.path}?{shown.query}" if shown.query else shown.path
+        return HTMLResponse("", 401, {"HX-Redirect": f"{BASE}/login?to={quote(_inside(back))}"})
+    if request.method != "GET":
+        message = "Nothing was changed. Log in, then send the form again."
+        return _error_page(request, 401, "The session has ended", message, has_session=False)
     query = f"?{request.url.query}" if request.url.query else ""
     url = quote(request.url.path + query)
     return RedirectResponse(f"{BASE}/login?to={url}", 303)
@@ -279,12 +284,22 @@ def _error_page(
     message: str,
     missing: bool = False,
     headers: dict[str, str] | None = None,
+    has_session: bool = True,
 ) -> Response:
     site: Site = request.app.state.site
-    name = "error_panel.html" if "hx-request" in request.headers else "error.html"
+    name, headers = "error.html", dict(headers or {})
+    if "hx-request" in request.headers:  # instead of the part of a page that the request asks for
+        name = "error_panel.html"
+        headers |= {"HX-Reselect": "section.error", "HX-Reswap": "innerHTML", "HX-Push-Url": "false"}
     request_id = request.scope.get("state", {}).get("request_id", "")
     made = site.templates.get_template(name).render(
-        page=None, status=status, title=title, message=message, missing=missing, request_id=request_id
+        page=None,
+        status=status,
+        title=title,
+        message=message,
+        missing=missing,
+        request_id=request_id,
+        has_session=has_session,
     )
     return HTMLResponse(made, status, headers)
 

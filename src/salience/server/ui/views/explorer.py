@@ -41,6 +41,8 @@ LABELS: Final = {
     "tag": "Tag", "session_id": "Session",
 }  # fmt: skip
 """Facet -> its label, in the order of the page."""
+ENTITY: Final = "f_entity"
+"""Parameter with an entity that the memories must name. It is no facet: a store has too many entities."""
 NONE: Final = dict.fromkeys(("user_id", "project", "agent_id"), "shared by all")
 """Facet -> the label of memories without a value."""
 
@@ -97,12 +99,18 @@ def _selection(page: Page) -> dict[str, Any]:
     return {
         "words": tuple(words[:20]),
         "tags": tuple(page.query.getlist("f_tag")),
+        "entities": entities_of(page),
         "values": values if "status" in values else {**values, "status": ("live",)},
     }
 
 
+def entities_of(page: Page) -> tuple[str, ...]:
+    """Return the entities of the URL, of which a memory must name one."""
+    return tuple(page.query.getlist(ENTITY))
+
+
 def _is_filtered(page: Page, selection: dict[str, Any]) -> bool:
-    named = any(page.query.get(f"f_{name}") is not None for name in (*FACETS, TAG))
+    named = any(page.query.get(name) is not None for name in (*(f"f_{facet}" for facet in (*FACETS, TAG)), ENTITY))
     return named or bool(selection["words"]) or bool(page.query.get("q"))
 
 
@@ -166,8 +174,12 @@ def _recall(page: Page, query: str, selection: dict[str, Any]) -> tuple[Recall, 
     }  # fmt: skip
     recall: Recall = page.call("recall", query=query, limit=HITS, dry_run=True, **filters)
     own = {name: chosen for name, chosen in values.items() if name in ("project", "user_id", "agent_id")}
+    entities = set(selection["entities"])
     hits = tuple(
-        hit for hit in recall if all((getattr(hit.memory.scope, name) or "") in chosen for name, chosen in own.items())
+        hit
+        for hit in recall
+        if all((getattr(hit.memory.scope, name) or "") in chosen for name, chosen in own.items())
+        and (not entities or not entities.isdisjoint(hit.memory.entities))
     )
     found = _facets_of([hit.memory for hit in hits])
     return Recall(hits, recall.profile, confident=recall.confident, degraded=recall.degraded), found

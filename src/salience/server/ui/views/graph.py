@@ -176,8 +176,8 @@ def _url(page: Page, node: Node, found: Graph) -> str:
             one_user = {"f_user_id": _text(next(iter(users)))} if len(users) == 1 else {}
             return page.url("sessions/transcript", id=node.label, **one_user)
     parent = next(one for one in found.nodes if one.key == node.parent)
-    if parent.kind == "entity" and parent.hop == 0:
-        return page.url("", f_status="live", q=parent.label)
+    if parent.kind == "entity":
+        return page.url("", f_status="live", f_entity=parent.label)
     return _url(page, parent, found)
 
 

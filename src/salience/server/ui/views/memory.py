@@ -17,7 +17,7 @@ from salience import keywords
 from salience.engine import Engine
 from salience.errors import InputError, SalienceError, Words
 from salience.ports import Selection
-from salience.records import Memory, Version, checks
+from salience.records import LoggedRecall, Memory, RecallLogPage, Version, checks
 from salience.records.ids import short_id
 from salience.server.ui import texts, words
 from salience.server.ui.page import Form, Page, Visit
@@ -33,6 +33,8 @@ RECENT: Final = 20
 """Memories on the page without one."""
 CHAIN: Final = 30
 """Memories of a chain on a page."""
+RECALLS: Final = 10
+"""Logged recalls on a page."""
 DEFAULT_REASON: Final = "changed in the dashboard"
 LABELS: Final = {
     "kind": "Kind", "importance": "Importance", "weight": "Weight", "tier": "Tier", "tags": "Tags",
@@ -76,6 +78,8 @@ def show(page: Visit, memory_id: str) -> Response:
         is_cut=not whole and len(memory.content) > CONTENT,
         chain=page.apply(BROWSE, lambda engine, **where: chain(engine, where, memory)),
         activations=page.apply(BROWSE, lambda engine, **where: activations(engine, where, memory, page.grant.bound)),
+        recalls=recalls(page, memory),
+        is_logged=page.apply(BROWSE, lambda engine, **_: engine.services.recall_log is not None),
         conflicts=_conflicts(page, memory),
         may_change=may_change(page, memory),
         gained=importance_gained(versions),
@@ -224,6 +228,16 @@ def activations(
         for session, turn, place in found
         if all(bound.get(name, value) == value for name, value in place.items())
     ]
+
+
+def recalls(page: Page, memory: Memory) -> tuple[list[tuple[LoggedRecall, int | None]], bool]:
+    """Return the newest logged recalls that name a memory, with its rank, and whether there are more.
+
+    The rank is None if the memory only passed a part of its score on to a hit.
+    """
+    found: RecallLogPage = page.call("recalls", memory_id=memory.id, limit=RECALLS)
+    ranks = [{hit.id: rank for rank, hit in enumerate(entry.hits, start=1)}.get(memory.id) for entry in found.recalls]
+    return list(zip(found.recalls, ranks, strict=True)), found.cursor is not None
 
 
 def of_fact(one: Memory, other: Memory) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,9 +64,13 @@ def show_storage(page: Visit) -> Response:
 def examine(page: Visit, _: Form) -> Response:
     """Check the store, repair nothing, and return the page with the problems."""
     _require_whole_store(page)
-    with _alone("doctor"):
-        report = page.apply(DOCTOR, Engine.doctor)
-    return _page(page, report=report)
+    began = time.perf_counter()
+    try:
+        with _alone("doctor"):
+            report = page.apply(DOCTOR, Engine.doctor)
+    except LimitError as error:
+        return _page(page, status=429, report_error=str(error))
+    return _page(page, report=report, seconds=time.perf_counter() - began)
 
 
 @router.post("/operations/backup")
@@ -204,7 +209,7 @@ def _page(page: Page, status: int = 200, **results: Any) -> Response:
         "RIGHTS": RIGHTS,
         "BOUND": BOUND,
     }
-    blank = dict.fromkeys(("report", "imported", "import_error", "token", "made"))
+    blank = dict.fromkeys(("report", "report_error", "seconds", "imported", "import_error", "token", "made"))
     return page.render("views/operations.html", status, **values, **{**blank, **results})
 
 

@@ -29,6 +29,7 @@ AROUND: Final = 2
 _SYNTAX: Final = re.compile(r"at line (\d+)")
 _TABLE: Final = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _SENTENCE: Final = re.compile(r"[a-z]+ [a-zA-Z]")
+_FIGURE: Final = re.compile(r"(\s*([\w-]+)\s*=\s*)[-+.\w]+(.*)")
 _KEY: Final = re.compile(r"\s*([^=#\s]+)\s*=")
 
 
@@ -125,6 +126,28 @@ def excerpt(toml: str, line: int | None) -> list[tuple[int, str]]:
         return []
     numbered = list(enumerate(toml.splitlines(), start=1))
     return numbered[max(line - 1 - AROUND, 0) : line + AROUND]
+
+
+def with_figures(toml: str, figures: Mapping[str, float]) -> str:
+    """Return a profile's TOML with other figures, such as `min_score` or `signal.speaker.weight`; comments are kept."""
+    lines = toml.split("\n")
+    for name, value in figures.items():
+        table, _, key = name.rpartition(".")
+        lines = _with_figure(lines, table, key, value)
+    return "\n".join(lines)
+
+
+def _with_figure(lines: list[str], table: str, key: str, value: float) -> list[str]:
+    current, head = "", None if table else 0
+    for number, line in enumerate(lines):
+        if match := _TABLE.match(line):
+            current = match[1].replace('"', "")
+            head = number + 1 if current == table else head
+        elif current == table and (match := _FIGURE.match(line)) and match[2] == key:
+            return [*lines[:number], f"{match[1]}{value:g}{match[3]}", *lines[number + 1 :]]
+    if head is None:
+        return [*lines, "", f"[{table}]", f"{key} = {value:g}"]
+    return [*lines[:head], f"{key} = {value:g}", *lines[head:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,12 @@ PAGE: Final = 50
 
 @router.get("/recalls")
 def show(page: Visit) -> Response:
-    """Return the entries whose question contains the text of the URL, the newest first."""
-    question = page.query.get("q", "").strip() or None
-    found: RecallLogPage = page.call("recalls", query=question, limit=PAGE, cursor=page.query.get("cursor") or None)
+    """Return the entries whose question contains the text of the URL, or that name its memory, the newest first."""
+    question, memory_id = page.query.get("q", "").strip() or None, page.query.get("memory", "").strip() or None
+    cursor = page.query.get("cursor") or None
+    found: RecallLogPage = page.call("recalls", query=question, memory_id=memory_id, limit=PAGE, cursor=cursor)
     kept = page.apply(BROWSE, lambda engine, **_: engine.services.recall_log)
-    return page.render("views/recalls.html", recalls=found.recalls, cursor=found.cursor, kept=kept)
+    return page.render("views/recalls.html", recalls=found.recalls, cursor=found.cursor, kept=kept, memory_id=memory_id)
 
 
 @router.get("/recalls/{id}")

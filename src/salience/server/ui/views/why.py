@@ -20,6 +20,8 @@ from salience.server.ui import question
 from salience.server.ui.page import Form, Page, Visit
 from salience.server.ui.question import NAMES, Question
 from salience.server.ui.views.explorer import BROWSE
+from salience.server.ui.views.profiles import check, with_figures
+from salience.wire import requests
 
 router = APIRouter()
 FOUND: Final = 20
@@ -62,6 +64,7 @@ def show(page: Visit) -> Response:
     memory: Memory = versions[-1].memory
     recall: Recall = page.call("recall", dry_run=True, **asked.arguments)
     rival = _rival(explanation, recall)
+    change = _weight_change(page, asked, explanation, rival.score_detail if rival else None)
     return page.render(
         "views/why.html",
         **values
@@ -72,9 +75,10 @@ def show(page: Visit) -> Response:
             "recall": recall,
             "rival": rival,
             "rows": compared(explanation.score_detail, rival.score_detail if rival else None),
-            "change": _weight_change(page, asked, explanation, rival.score_detail if rival else None),
+            "change": change,
             "edits": _edits(explanation),
             "arguments": _arguments(asked, explanation),
+            "copies": _copies(page, asked, explanation, change),
             "may_change": page.may("update") and _is_own(page, memory),
         },
     )
@@ -175,6 +179,36 @@ def _weight_change(
         if found.stage == "returned" and found.rank and (not is_hit or found.rank < (explanation.rank or 0)):
             return WeightChange(label, old, new, found.rank)
     return None
+
+
+def _copies(
+    page: Page, asked: Question, explanation: Explanation, change: WeightChange | None
+) -> dict[str, str | None]:
+    """Return the URL of the profile editor with a copy that has the changed figure: `min_score`, and `weight`.
+
+    None for a change that is not one of the profile's figures, or whose copy, checked by an explanation, does not
+    return the memory.
+    """
+    names = {term.label: f"signal.{term.signal}.weight" for term in asked.profile.terms}
+    weights = {names[label]: weight for label, weight in asked.weights.items()}
+    least = explanation.change.get("min_score")
+    figures = {
+        "min_score": {**weights, "min_score": least} if least is not None and "min_score" not in asked.options else {},
+        "weight": {**weights, names[change.label]: change.new} if change else {},
+    }
+    arguments = {name: value for name, value in asked.arguments.items() if name not in ("profile", "weights")}
+    found: dict[str, str | None] = dict.fromkeys(figures)
+    for name, changed in figures.items():
+        if changed and asked.profile.toml is not None:
+            toml = with_figures(asked.profile.toml, changed)
+            copied = check(toml)
+            if isinstance(copied, InputError):
+                continue
+            text = requests.ProfileText(toml=toml)
+            checked: Explanation = page.call("explain", memory_id=explanation.id, **{**arguments, "profile": text})
+            if checked.stage == "returned":
+                found[name] = page.url("profiles/edit", profile=asked.profile.name, toml=toml, q=asked.text)
+    return found
 
 
 def _edits(explanation: Explanation) -> dict[str, tuple[str, str]]:
