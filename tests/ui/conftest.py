@@ -8,7 +8,8 @@ Slow tests use `page`: a Playwright page of Chromium on the sample store of `ben
 360 pixels and once dark at 1,600. `page.goto("/ui/...")` is relative to the server. `assert_accessible(page)` runs
 axe-core and lists its violations. `assert_fits(page)` fails if the page scrolls sideways. A test fails if its page logs
 an error, such as a breach of the content policy. The sample store is shared: do not change it; a test that writes takes
-`fresh_page`, on a store of its own; `plain_page` has no JavaScript. Mark these modules `pytestmark = pytest.mark.slow`.
+`fresh_page`, on a store of its own; `plain_page` has no JavaScript; `narrow_page` opens any server. Mark
+these modules `pytestmark = pytest.mark.slow`.
 """
 
 from __future__ import annotations
@@ -110,6 +111,12 @@ def page(request: pytest.FixtureRequest, browser: Any, site: str) -> Iterator[An
 def plain_page(browser: Any, site: str) -> Iterator[Any]:
     """A page without JavaScript."""
     yield from _open(browser, site, "light", 1600, java_script_enabled=False)
+
+
+@pytest.fixture
+def narrow_page(browser: Any) -> Iterator[Any]:
+    """A page without a server, light and 360 pixels wide."""
+    yield from _open(browser, "http://127.0.0.1", "light", 360)
 
 
 @pytest.fixture
