@@ -30,3 +30,10 @@ def memory(request: pytest.FixtureRequest, target: str, model: MiniLM) -> Iterat
             return
         with servers.live(engine) as url, salience.connect(url, api_key="any") as client:  # type: ignore[arg-type]
             yield client
+
+
+@pytest.fixture
+def local(target: str) -> Iterator[Memory]:
+    """Yield an empty memory on a file, for what no kind of connection changes."""
+    with salience.connect(target) as engine:
+        yield engine

@@ -84,39 +84,33 @@ def test_the_history_of_a_session_survives_the_process(memory):
     assert model.prompts[2] == ["Anything?"]
 
 
-def test_history_belongs_to_its_user_agent_and_project(memory):
+def test_history_belongs_to_its_user_agent_and_project(local):
     where = {"user_id": "alice", "agent_id": "cook", "project": "kitchen"}
-    own = SalienceHistoryProvider(memory, **where)
+    own = SalienceHistoryProvider(local, **where)
     anyio.run(own.save_messages, "s", [Message("user", ["Salt?"])])
     for name in where:
-        assert loaded(SalienceHistoryProvider(memory, **{**where, name: "other"}), "s") == []
-    shared = SalienceHistoryProvider(memory)
+        assert loaded(SalienceHistoryProvider(local, **{**where, name: "other"}), "s") == []
+    shared = SalienceHistoryProvider(local)
     anyio.run(shared.save_messages, "s", [Message("user", ["Shared with every user."])])
     assert [message.text for message in loaded(own, "s")] == ["Salt?"]
     assert [message.text for message in loaded(shared, "s")] == ["Shared with every user."]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_messages_come_back_as_they_were(memory):
+    provider = SalienceHistoryProvider(memory, user_id="alice")
+    messages = [
         Message("user", ["One text, with its white space. \n"], author_name="Al", message_id="m1"),
         Message("user", [" \n"]),
         Message("user", []),
         Message("user", ["a\0b"]),
         Message("user", ["one", "two"], additional_properties={"nested": {"list": [1, None, "ü"]}}),
         Message("assistant", [Content.from_function_call("c1", "search", arguments='{"q": "tea"}')]),
-        Message("tool", [Content.from_function_result("c1", result="green " * 30_000)]),
-        Message("user", ["Look:", Content.from_data(b"\x00\xff" * 50_000, media_type="image/png")]),
-        Message("user", ["word " * 20_000]),
-    ],
-    ids=["text", "blank", "empty", "nul", "two texts", "call", "long result", "image", "long text"],
-)  # fmt: skip
-def test_messages_come_back_as_they_were(memory, message):
-    provider = SalienceHistoryProvider(memory, user_id="alice")
-    anyio.run(provider.save_messages, "s", [message, Message("user", ["next"])])
-    first, second = loaded(provider, "s")
-    assert first.to_dict() == message.to_dict()
-    assert second.text == "next"
+        Message("tool", [Content.from_function_result("c1", result="green " * 15_000)]),
+        Message("user", ["Look:", Content.from_data(b"\x00\xff" * 25_000, media_type="image/png")]),
+        Message("user", ["word " * 15_000]),
+    ]
+    anyio.run(provider.save_messages, "s", messages)
+    assert [message.to_dict() for message in loaded(provider, "s")] == [message.to_dict() for message in messages]
 
 
 def test_a_retry_stores_nothing_twice(memory):
@@ -127,18 +121,18 @@ def test_a_retry_stores_nothing_twice(memory):
     assert [message.text for message in loaded(provider, "s")] == ["ok", "ok"]
 
 
-def test_two_providers_of_an_agent_store_each_message_once(memory):
-    providers = [SalienceContextProvider(memory, user_id="alice"), SalienceHistoryProvider(memory, user_id="alice")]
+def test_two_providers_of_an_agent_store_each_message_once(local):
+    providers = [SalienceContextProvider(local, user_id="alice"), SalienceHistoryProvider(local, user_id="alice")]
     run(Agent(Parrot(), context_providers=providers), TEA, AgentSession(session_id="s"))
-    assert len(memory.list(user_id="alice").memories) == 2
+    assert len(local.list(user_id="alice").memories) == 2
 
 
-def test_nothing_is_stored_without_store(memory):
-    provider = SalienceContextProvider(memory, user_id="alice", store=False)
+def test_nothing_is_stored_without_store(local):
+    provider = SalienceContextProvider(local, user_id="alice", store=False)
     run(Agent(Parrot(), context_providers=[provider]), TEA, AgentSession(session_id="s"))
-    assert memory.list(user_id="alice").memories == ()
+    assert local.list(user_id="alice").memories == ()
 
 
-def test_a_history_needs_a_session(memory):
+def test_a_history_needs_a_session(local):
     with pytest.raises(InputError, match="session_id is missing"):
-        loaded(SalienceHistoryProvider(memory), None)
+        loaded(SalienceHistoryProvider(local), None)

@@ -60,8 +60,8 @@ def texts(entries: list[MemoryEntry]) -> list[str | None]:
     return [entry.content.parts[0].text for entry in entries]  # type: ignore[index]
 
 
-def test_the_service_has_every_method_of_the_interface(memory):
-    service = SalienceMemoryService(memory)
+def test_the_service_has_every_method_of_the_interface(local):
+    service = SalienceMemoryService(local)
     assert isinstance(service, BaseMemoryService)
     public = {name for name in vars(BaseMemoryService) if not name.startswith("_")}
     assert public <= set(vars(SalienceMemoryService))
@@ -81,28 +81,28 @@ def test_a_session_is_found_with_author_time_and_session(memory):
     ]  # fmt: skip
 
 
-def test_a_session_that_is_added_again_adds_its_new_events_only(memory):
-    service = SalienceMemoryService(memory)
+def test_a_session_that_is_added_again_adds_its_new_events_only(local):
+    service = SalienceMemoryService(local)
     add(service, event("e1", TEA))
     add(service, event("e1", TEA), event("e2", "And a biscuit."))
-    assert [turn.content for turn in memory.list(project="shop", user_id="alice").memories] == [TEA, "And a biscuit."]
+    assert [turn.content for turn in local.list(project="shop", user_id="alice").memories] == [TEA, "And a biscuit."]
 
 
-def test_events_of_one_id_in_two_sessions_are_two(memory):
-    service = SalienceMemoryService(memory)
+def test_events_of_one_id_in_two_sessions_are_two(local):
+    service = SalienceMemoryService(local)
     add(service, event("e1", TEA))
     add(service, event("e1", "And a biscuit."), id="s2")
-    assert len(memory.list(project="shop", user_id="alice").memories) == 2
+    assert len(local.list(project="shop", user_id="alice").memories) == 2
 
 
-def test_events_without_text_are_left_out(memory):
-    service = SalienceMemoryService(memory)
+def test_events_without_text_are_left_out(local):
+    service = SalienceMemoryService(local)
     call = types.Part(function_call=types.FunctionCall(name="search", args={}))
     empty = Event(invocation_id="i", author="user")
     add(service, event("e1", call), event("e2", types.Part(text="Hmm, tea?", thought=True)), event("e3", " \n"), empty)
-    assert memory.list(project="shop", user_id="alice").memories == ()
+    assert local.list(project="shop", user_id="alice").memories == ()
     add(service, event("e4", call, "Both", "parts"))
-    assert memory.list(project="shop", user_id="alice").memories[0].content == "Both\nparts"
+    assert local.list(project="shop", user_id="alice").memories[0].content == "Both\nparts"
 
 
 def test_a_delta_of_events_keeps_the_metadata(memory):
@@ -152,13 +152,13 @@ def test_users_and_apps_do_not_see_each_other(memory):
             found(service, "tea?", app_name=user)
 
 
-def test_memories_that_all_users_share_are_found_but_not_deleted(memory):
-    service = SalienceMemoryService(memory)
-    shared = memory.remember("The shop sells tea from nine to five.", project="shop").memory
+def test_memories_that_all_users_share_are_found_but_not_deleted(local):
+    service = SalienceMemoryService(local)
+    shared = local.remember("The shop sells tea from nine to five.", project="shop").memory
     assert [entry.id for entry in found(service, "When is tea sold?")] == [shared.id]
     with pytest.raises(NotFoundError):
         asyncio.run(service.delete_memory(**ALICE, memory_id=shared.id))
-    assert memory.get(shared.id).status == "live"
+    assert local.get(shared.id).status == "live"
 
 
 def test_a_deleted_memory_does_not_return_with_its_session(memory):
@@ -174,12 +174,12 @@ def test_a_deleted_memory_does_not_return_with_its_session(memory):
     assert [version.memory.change for version in memory.history(entry.id, user_id="alice")] == ["create", "forget"]
 
 
-def test_weak_memories_can_be_left_out(memory):
-    add(SalienceMemoryService(memory), event("e1", "The parcel left Oslo on Tuesday."))
+def test_weak_memories_can_be_left_out(local):
+    add(SalienceMemoryService(local), event("e1", "The parcel left Oslo on Tuesday."))
     query = "Who travels on Tuesday?"
-    assert [entry.custom_metadata["weak"] for entry in found(SalienceMemoryService(memory), query)] == [True]
-    assert found(SalienceMemoryService(memory, weak=False), query) == []
-    assert found(SalienceMemoryService(memory), " ") == []
+    assert [entry.custom_metadata["weak"] for entry in found(SalienceMemoryService(local), query)] == [True]
+    assert found(SalienceMemoryService(local, weak=False), query) == []
+    assert found(SalienceMemoryService(local), " ") == []
 
 
 class Script(BaseLlm):
@@ -216,8 +216,8 @@ def test_an_agent_remembers_across_sessions(memory):
     assert [TEA in request for request in model.requests] == [True, True, False]
 
 
-def test_an_agent_searches_its_memory_with_the_tool(memory):
-    service = SalienceMemoryService(memory)
+def test_an_agent_searches_its_memory_with_the_tool(local):
+    service = SalienceMemoryService(local)
     call = types.Part(function_call=types.FunctionCall(name="load_memory", args={"query": "tea or coffee"}))
     model = Script(answers=[types.Part(text="Noted."), call, types.Part(text="Tea.")], requests=[])
     asyncio.run(run(service, model, load_memory, TEA))
