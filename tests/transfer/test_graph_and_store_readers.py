@@ -169,5 +169,5 @@ def test_another_sqlite_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE notes (text)")
-    with pytest.raises(InputError, match="SqliteStore"):
+    with pytest.raises(InputError, match="has no table of a LangGraph store"):
         list(langgraph.read(path))

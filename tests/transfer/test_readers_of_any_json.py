@@ -45,7 +45,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(value=JSON)
 def test_no_json_breaks_a_reader(source: str, value: object) -> None:
     read = SOURCES[source]

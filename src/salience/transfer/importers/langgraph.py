@@ -13,13 +13,9 @@ or `thread` (or their plurals) becomes that coordinate of the scope. The other l
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
-from urllib.parse import quote
 
 from salience.errors import InputError, Words
 from salience.lines import parsed
@@ -28,17 +24,16 @@ from salience.transfer.importers.records import (
     Item,
     Record,
     converted,
+    database,
     instant,
-    json_items,
+    is_database,
     key,
+    listed,
     name,
-    opened,
     original,
 )
 
 SOURCE: Final = "langgraph"
-SQLITE: Final = b"SQLite format 3\0"
-"""The first bytes of every SQLite file: https://www.sqlite.org/fileformat.html."""
 COORDINATES: Final = {
     label: coordinate
     for coordinate, labels in {
@@ -61,38 +56,25 @@ TEXTS: Final = ("content", "text", "memory", "data")
 
 def read(file: IO[bytes] | Path) -> Iterator[Item]:
     """Yield a memory for each item."""
-    with opened(file) as stream:
-        head = stream.read(len(SQLITE))
-        if head != SQLITE:
-            yield from converted(json_items(BytesIO(head + stream.read()), "items"), _record)
-            return
-        data = b"" if isinstance(file, Path) else head + stream.read()
-    yield from converted(_rows(file if isinstance(file, Path) else data), _record)
+    items = _rows(file) if is_database(file) else ((number, item) for number, _, item in listed(file, ("items",)))
+    return converted(items, _record)
 
 
-def _rows(source: Path | bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the items of a SQLite file, or of its bytes."""
-    try:
-        if isinstance(source, Path):
-            connection = sqlite3.connect(f"file:{quote(str(source.absolute()))}?mode=ro", uri=True)
-        else:
-            connection = sqlite3.connect(":memory:")
-            connection.deserialize(source)
-        with closing(connection):
-            connection.row_factory = sqlite3.Row
-            rows = connection.execute("SELECT * FROM store ORDER BY prefix, key")
-            for number, row in enumerate(rows, start=1):
-                item = dict(row)
-                item["namespace"] = str(item.pop("prefix")).split(".")
-                try:
-                    item["value"] = parsed(item["value"])
-                except (TypeError, ValueError):
-                    yield number, InputError("value", Words("no JSON"), "Take the row out.", "is not JSON")
-                else:
-                    yield number, item
-    except (sqlite3.Error, LookupError) as error:
-        remedy, reason = "Give the file of a SqliteStore.", f"is not the file of a SqliteStore: {error}"
-        raise InputError("file", Words("another SQLite file"), remedy, reason) from None
+def _rows(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
+    """Yield the items in a SQLite file; for an invalid one the error, which `objects` raises."""
+    with database(file) as connection:
+        columns = {row["name"] for row in connection.execute("PRAGMA table_info(store)")}
+        if not {"prefix", "key", "value"} <= columns:
+            raise InputError("file", None, "Give the file of a SqliteStore.", "has no table of a LangGraph store")
+        for number, row in enumerate(connection.execute("SELECT * FROM store ORDER BY prefix, key"), start=1):
+            item = dict(row)
+            item["namespace"] = str(item.pop("prefix")).split(".")
+            try:
+                item["value"] = parsed(item["value"])
+            except (TypeError, ValueError):
+                yield number, InputError("value", Words("no JSON"), "Take the row out.", "is not JSON")
+            else:
+                yield number, item
 
 
 def _record(number: int, item: dict[str, Any]) -> Record:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import shutil
 import sqlite3
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -274,12 +273,14 @@ def _plain(value: Any, depth: int, text: int, many: int) -> Any:
     return clean if len(clean) <= text else f"{clean[:text]} {CUT}"
 
 
-def each(items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Iterable[Item]]) -> Iterator[Item]:
-    """Yield the records and problems that `convert` makes of each numbered item; for one item they may be several.
+def each(
+    items: Iterable[tuple[int, str, Any]], convert: Callable[[int, dict[str, Any]], Iterable[Item]]
+) -> Iterator[Item]:
+    """Yield the records and problems, one or several, that `convert` makes of each item of `listed`.
 
     An item that is no JSON object, or for which `convert` raises `InputError`, becomes a problem.
     """
-    for number, item in items:
+    for number, _, item in items:
         try:
             yield from convert(number, objects("record", item))
         except InputError as error:
@@ -289,27 +290,6 @@ def each(items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any
 def problem(number: int, error: InputError, place: str = "") -> Problem:
     """Return an error as the problem of a record; `place` says where in the record it is."""
     return Problem(number, " ".join(filter(None, (place, error.field, error.problem))), error.remedy)
-
-
-def json_items(file: IO[bytes] | Path, *fields: str) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each item of JSON lines, of a JSON list, or of the lists in an object's `fields`.
-
-    Raises:
-        InputError: a list that is not valid JSON.
-    """
-    with opened(file) as stream:
-        data = stream.read()
-    try:
-        value = parsed(data)
-    except ValueError:
-        if data.removeprefix(BOM_UTF8).lstrip().startswith(b"["):
-            remedy, cause = "Give the file as exported.", "is not valid JSON"
-            raise InputError("file", Words("a file that is not JSON"), remedy, cause) from None
-        yield from json_lines(BytesIO(data))
-        return
-    if isinstance(value, dict) and any(isinstance(value.get(field), list) for field in fields):
-        value = [item for field in fields if isinstance(value.get(field), list) for item in value[field]]
-    yield from enumerate(value if isinstance(value, list) else [value], start=1)
 
 
 def files_in(folder: Path, *suffixes: str) -> list[Path]:
