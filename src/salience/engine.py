@@ -563,15 +563,26 @@ class Engine:
         kinds: Sequence[str] = (),
         tiers: Sequence[str] = (),
         sessions: Sequence[str] = (),
+        fact_keys: Sequence[str] = (),
         since: Any = None,
         until: Any = None,
         limit: int = 100,
         cursor: str | None = None,
         **where: Unpack[ScopeKeywords],
     ) -> Page:
-        """Return one page of the visible live memories, in the order of storing, and the cursor of the next page."""
+        """Return one page of the visible live memories, in the order of storing, and the cursor of the next page.
+
+        With `fact_keys`, the page has only memories of these facts. The store finds them by an index.
+        """
         scope, accepts = self._scope_and_filter(
-            where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
+            where,
+            tags=tags,
+            kinds=kinds,
+            tiers=tiers,
+            sessions=sessions,
+            fact_keys=fact_keys,
+            since=since,
+            until=until,
         )
         return listing.page(self._flushed, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
 

@@ -37,7 +37,7 @@ def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: s
         after = found[-1].id
     next_page = memories[limit - 1].id if len(memories) > limit else None
     damaged = {error.id for error in passed if error.id is not None and (next_page is None or error.id < next_page)}
-    is_empty = not memories and not damaged and cursor is None and filter.level is None
+    is_empty = not memories and not damaged and cursor is None and filter.level is None and not filter.fact_keys
     elsewhere = out_of_scope(services, scope) if is_empty else ()
     return Page(tuple(memories[:limit]), next_page, tuple(sorted(damaged)), elsewhere)
 

@@ -106,6 +106,12 @@ def test_explain_shows_arithmetic_that_gives_the_score(run, stored):
     assert re.search(r"similarity +0\.900000 +0\.700 +\+ 0\.630000", printed)
 
 
+def test_memories_are_listed_by_their_fact(run, run_json, stored):
+    run("remember", "Deploy on Friday", "--user", "alice", "--fact-key", "team.deploy_day")
+    found = run_json("list", "--user", "alice", "--fact-key", "team.deploy_day")
+    assert [memory["content"] for memory in found["memories"]] == ["Deploy on Friday"]
+
+
 def test_the_filters_of_recall_are_the_api_s(run, run_json, stored):
     run("remember", "Deploy on Friday", "--user", "alice", "--kind", "rule", "--tag", "ops", "--tier", "semantic")
     for option in (["--kind", "rule"], ["--tag", "ops"], ["--tier", "semantic"]):

@@ -48,6 +48,14 @@ def test_the_past_and_later_pages_tell_of_none(memory):
     assert memory.recall("query", as_of=stored).out_of_scope == ()
     assert memory.list(cursor="f" * 32).out_of_scope == ()
     assert memory.list(scope="global").out_of_scope == ()
+    assert memory.list(fact_keys=["alice.drink"]).out_of_scope == ()
+
+
+def test_memories_are_listed_by_their_fact(memory):
+    for key in ("alice.drink", "alice.meal"):
+        memory.remember(key, fact_key=key, user_id="alice")
+    listed = memory.list(fact_keys=["alice.meal", "alice.home"], user_id="alice").memories
+    assert [one.content for one in listed] == ["alice.meal"]
 
 
 def test_out_of_scope_memories_are_described_in_a_sentence():

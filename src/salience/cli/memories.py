@@ -132,6 +132,9 @@ def get(call: Call, id: Id) -> Answer:
 @command(app, "list", options=pick(RECALL, "tags kinds tiers sessions since until") | SCOPE)
 def list_(
     call: Call,
+    fact_keys: Annotated[
+        list[str] | None, typer.Option("--fact-key", metavar="KEY", help="Only memories of this fact; may be repeated.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Memories per page, 1 to 1000.")] = 100,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
 ) -> Answer:
@@ -139,7 +142,7 @@ def list_(
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.page(engine.list(limit=limit, cursor=cursor, **call.given), now(engine))
+        return results.page(engine.list(fact_keys=fact_keys or (), limit=limit, cursor=cursor, **call.given), now(engine))
 
 
 @command(app, options=SCOPE)

@@ -31,7 +31,7 @@ LOST: Final = (
 )
 """Warning of a receipt from a retry."""
 _DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
-_FILTER: Final = ("tags", "kinds", "tiers", "sessions", "since", "until")
+_FILTER: Final = ("tags", "kinds", "tiers", "sessions", "fact_keys", "since", "until")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
 _RANKED: Final = ("recall", "recall_many", "context", "explain")
 """Verbs that use the profile of the connection by default."""

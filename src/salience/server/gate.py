@@ -26,7 +26,7 @@ _STORE_WIDE: Final = ("upkeep", "import_", "doctor", "backup", "storage", "keys"
 """Verbs without a scope, which a bound cannot restrict; the last four are of the dashboard alone."""
 _READ_TOO: Final = ("update", "forget", "restore", "dismiss", "reflect")
 """Verbs that write and also return stored memories; they need the right `read` too."""
-_NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions")
+_NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions", "fact_keys")
 NAMES_LIMIT: Final = 1000
 """Maximum number of names in a list."""
 OVERHEAD: Final = 800

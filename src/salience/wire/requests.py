@@ -310,6 +310,7 @@ class Context(Question):
 class Listing(Filtered):
     """List memories in the order they were stored."""
 
+    fact_keys: list[Name] = Field([], description="only memories of these facts, by their fact_key")
     limit: Annotated[int, *_whole(1, 1000)] = 100
     cursor: Cursor | None = Field(None, description="cursor of the previous page")
 

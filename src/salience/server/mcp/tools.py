@@ -278,7 +278,7 @@ _ALL: Final = (
         "list", "List memories",
         "List memories in the order they were stored, to get an overview or to tidy up. To find memories for a "
         "question, use recall. Returns one page, and the cursor of the next.",
-        ("limit", "cursor", *_HERE, *_NARROWED),
+        ("limit", "cursor", *_HERE, *_NARROWED, "fact_keys"),
     ),
     Tool(
         "stats", "Count memories",
