@@ -142,7 +142,8 @@ def list_(
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.page(engine.list(fact_keys=fact_keys or (), limit=limit, cursor=cursor, **call.given), now(engine))
+        found = engine.list(fact_keys=fact_keys or (), limit=limit, cursor=cursor, **call.given)
+        return results.page(found, now(engine))
 
 
 @command(app, options=SCOPE)
