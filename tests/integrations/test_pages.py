@@ -1,0 +1,40 @@
+"""The Python examples of docs/integrations run as they stand: the blocks of a page in order, in one namespace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from salience import MissingExtraError
+from salience.client import Client
+from salience.engine import Engine
+
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "integrations").glob("*.md"))
+FENCE = re.compile(r"^```python *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A fence, with the words after `python`: nothing, or `no-run` and the reason."""
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{category}")  # of frameworks, at their import
+    for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_run(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    blocks = FENCE.findall(page.read_text("utf-8"))
+    assert any(not words for words, _ in blocks), "no example runs"
+    namespace = {"__name__": "__main__"}
+    for words, block in blocks:
+        if words:
+            assert re.fullmatch(r"no-run \S.+", words), f"give the reason after no-run, not {words!r}"
+            continue
+        try:
+            exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 - our own example
+        except MissingExtraError as error:
+            pytest.skip(str(error))
+    for value in list(namespace.values()):
+        if isinstance(value, Engine | Client):
+            value.close()
