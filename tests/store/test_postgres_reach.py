@@ -134,14 +134,19 @@ def test_as_many_nearest_come_as_are_asked_for(opened, filter, count):
     assert not found.complete
 
 
-def test_what_is_near_some_vectors_is_told_to_the_last_bit(both):
+@pytest.mark.parametrize("count", [2, 20])
+def test_what_is_near_some_vectors_is_told_to_the_last_bit(both, count):
     whole, indexes = both
     add(whole, *(stored(number, random_unit(number)) for number in range(60)))
-    vectors = np.stack([random_unit(100), random_unit(101)])
+    vectors = np.stack([random_unit(100 + number) for number in range(count)])
     cosines = sorted(float(found) for found in whole.gather(need(vector=vectors[0]))["cosine"])
     for above in (*cosines[-4:], cosines[-3] - 1e-7):
         asked = {"near": Near(vectors, above), "ids": (id_of(7),)}
         assert numbers(indexes.gather(need(**asked, reach=50))) == numbers(whole.gather(need(**asked)))
+    alone = [numbers(indexes.gather(need(near=Near(vector[None], 0.1), reach=1))) for vector in vectors]
+    assert numbers(indexes.gather(need(near=Near(vectors, 0.1), reach=1))) == sorted(
+        {one for found in alone for one in found}
+    )
 
 
 def test_without_a_vector_of_the_query_what_no_word_finds_is_found_by_its_age(both):

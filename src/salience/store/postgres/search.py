@@ -30,6 +30,8 @@ MARGIN: Final = 1e-4
 """Maximum difference between a cosine of PostgreSQL and of NumPy."""
 _FEW: Final = 15_000
 """Memories up to which a full scan is no slower than the vector index: see docs/decisions/0027."""
+_MANY: Final = 8
+"""Vectors up to which a scan for each of them is faster than to read all vectors once."""
 _EF: Final = 100
 _EF_LIMIT: Final = 1_000
 """Minimum and maximum breadth of a search in the index; the maximum is pgvector's limit."""
@@ -169,8 +171,12 @@ class Search:
         ids = frozenset(need.ids or ())
         if need.near is not None:
             above = need.near.above - MARGIN
-            for vector in need.near.vectors:
-                ids |= {found for found, cosine in self._nearest(vector, reach) if cosine > above}
+            vectors = need.near.vectors
+            if len(vectors) > _MANY and (self.indexed_as is None or self._passing(None) <= _FEW):
+                ids |= self._nearest_of_all(vectors, reach, above)
+            else:
+                for vector in vectors:
+                    ids |= {found for found, cosine in self._nearest(vector, reach) if cosine > above}
         if need.candidates is not None:
             near, beyond = self._near_query(need.candidates)
             ids |= near
@@ -239,6 +245,17 @@ class Search:
                 query = statements.nearest(self.scope, self.need.filter, given, count, spoken, type_)
                 found = [(row.id, row.cosine) for row in self.reader.execute(query)]
         return sorted(found, key=lambda row: (-row[1], row[0]))
+
+    def _nearest_of_all(self, vectors: Vectors32, count: int, above: float) -> frozenset[str]:
+        """Return the nearest to each of several vectors, with a cosine above `above`, after one read of all vectors."""
+        near: list[list[tuple[float, str]]] = [[] for _ in vectors]
+        held = statements.passing(self.scope, self.need.filter).where(memories.c.vector.is_not(None))
+        for rows in self.reader.execute(held.add_columns(memories.c.vector)).partitions(PART):
+            ids, data = zip(*rows, strict=True)
+            alike = np.frombuffer(b"".join(data), "<f4").reshape(len(ids), -1) @ vectors.T
+            for row, column in np.argwhere(alike > above).tolist():
+                near[column].append((float(alike[row, column]), ids[row]))
+        return frozenset(id_ for each in near for _, id_ in sorted(each, reverse=True)[:count])
 
     def _passing(self, spoken: bool | None) -> int:
         """Return the number of visible memories that pass the filter, counted up to `_FEW + 1`."""
