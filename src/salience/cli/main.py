@@ -15,7 +15,21 @@ import typer
 from typer.core import TyperGroup
 
 import salience
-from salience.cli import config, db, demo, evaluate, explain, files, keys, maintain, mcp, memories, profiles, serve
+from salience.cli import (
+    config,
+    db,
+    demo,
+    evaluate,
+    explain,
+    files,
+    hook,
+    keys,
+    maintain,
+    mcp,
+    memories,
+    profiles,
+    serve,
+)
 from salience.cli.options import Globals, unwrapped
 from salience.cli.output import FAILED, complain
 from salience.errors import InputError, SalienceError
@@ -68,7 +82,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for module in (memories, explain, files, maintain, db, serve, keys, mcp, profiles, evaluate, config, demo):
+for module in (memories, explain, files, maintain, db, serve, keys, mcp, hook, profiles, evaluate, config, demo):
     app.add_typer(module.app)
 
 

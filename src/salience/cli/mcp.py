@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from salience.cli.output import Answer, confirm, is_interactive, one_line, sanit
 from salience.errors import InputError
 
 if TYPE_CHECKING:
-    from salience.server.mcp.install import Client
+    from salience.server.mcp.install import Change, Client
 
 app = typer.Typer()
 group = typer.Typer(help="Speak MCP with agents and editors.", invoke_without_command=True)
@@ -86,54 +88,108 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
 @command(group, options=DEFAULTS)
 def install(
     call: Call,
-    client: Annotated[str, typer.Option(metavar="NAME", help="One of: claude-code, claude-desktop, cursor, vscode.")],
+    client: Annotated[
+        str, typer.Option(metavar="NAME", help="One of: claude-code, claude-desktop, codex, cursor, vscode.")
+    ],
     project_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Only for the project in this folder. Default: for the user.")
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the server in the client.")] = "salience",
     read_only: ReadOnly = False,
     tools: Tools = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the entry.")] = False,
+    hooks: Annotated[
+        bool,
+        typer.Option(
+            "--hooks",
+            help="Also give memories to each prompt, and store each turn: in claude-code, codex and cursor.",
+        ),
+    ] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the entry and the hooks; with --hooks, only the hooks.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
     """Add the server to the configuration of a client, or remove it.
 
-    The change is shown before anything is written, and a copy of the file is kept. Other entries and comments stay as
-    they are. The store, embedder and profile given before the command are added too.
+    The change is shown before anything is written, and a copy of the file is kept. Other entries, hooks and comments
+    stay as they are. The store, embedder and profile given before the command are added too.
     """
     from salience.records import checks
     from salience.server.mcp import install as installing
 
     chosen = installing.CLIENTS[checks.choice("client", client, installing.CLIENTS)]
+    if hooks or (remove and chosen.hooks is not None):
+        line = None if remove else _hook_line(chosen, call.options, call.given)
+        hooked = installing.planned_hooks(chosen, project_dir, line)
+    if remove and hooks:
+        return _written([hooked], dry_run=dry_run, yes=yes)
     entry = None if remove else _entry(chosen, call.options, call.given, tools, read_only=read_only)
     change = installing.planned(chosen, chosen.file(project_dir), checks.name("name", name), entry)
-    kept = None
-    if change.changes and not dry_run:
+    with_hooks = hooks or (remove and chosen.hooks is not None and hooked.changes)
+    return _written([change, hooked] if with_hooks else [change], dry_run=dry_run, yes=yes)
+
+
+def _written(changes: Sequence[Change], *, dry_run: bool, yes: bool) -> Answer:
+    """Show changes of files, ask for a confirmation and write them; return what was done, and all diffs.
+
+    In JSON, the second change is under `hooks` of the first.
+    """
+    from salience.server.mcp import install as installing
+
+    changed = [change for change in changes if change.changes]
+    diffs = [sanitize(line) for change in changes for line in change.diff().splitlines()]
+    kept: dict[Path, Path | None] = {}
+    if changed and not dry_run:
         if not yes:
-            sys.stderr.write(sanitize(change.diff()) + "\n")
-        confirm(f"Write this to {change.file}?", yes)
-        kept = installing.write(change, datetime.now(UTC))
-    done = "unchanged" if not change.changes else "would be written" if dry_run else "written"
-    copied = None if kept is None else str(kept)
-    record = {"file": str(change.file), "done": done, "diff": change.diff(), "kept": copied}
-    is_shown = bool(kept) and not yes
-    lines = [] if is_shown else [sanitize(line) for line in change.diff().splitlines()]
-    lines += [tsv(done, change.file), *([] if copied is None else [f"kept\t{one_line(copied)}"])]
-    return Answer(record, lines)
+            sys.stderr.write("\n".join(diffs) + "\n")
+        confirm(f"Write this to {' and '.join(str(change.file) for change in changed)}?", yes)
+        kept = {change.file: installing.write(change, datetime.now(UTC)) for change in changed}
+    records, lines = [], list[str]()
+    for change in changes:
+        done = "unchanged" if not change.changes else "would be written" if dry_run else "written"
+        copied = None if kept.get(change.file) is None else str(kept[change.file])
+        records.append({"file": str(change.file), "done": done, "diff": change.diff(), "kept": copied})
+        lines += [tsv(done, change.file), *([] if copied is None else [f"kept\t{one_line(copied)}"])]
+    record, *others = records
+    return Answer(
+        {**record, **({"hooks": others[0]} if others else {})}, [*([] if kept and not yes else diffs), *lines]
+    )
 
 
 def _entry(
     client: Client, options: Globals, where: dict[str, str], tools: str | None, *, read_only: bool
 ) -> dict[str, Any]:
-    """Return the client's entry: the command of this installation with the options given here.
+    """Return the client's entry: the command of this installation with the options given here."""
+    from salience.loading import require
+
+    command, variables = _command(client, options)
+    command += ["mcp", "serve", *(part for name, value in where.items() for part in (FLAGS[name], value))]
+    command += ["--read-only"] if read_only else []
+    if tools is not None:
+        require("mcp", "MCP", "server")
+        from salience.server.mcp.tools import chosen
+
+        chosen(tools)  # rejects an unknown name now, not when the client starts the server
+        command += ["--tools", tools]
+    return client.entry(command, variables)
+
+
+def _hook_line(client: Client, options: Globals, where: dict[str, str]) -> Callable[[str], str]:
+    """Return a function from an event to the command line of its hook, which has the variables of the client."""
+    command, _ = _command(client, options)
+    scope = [part for name, value in where.items() for part in (FLAGS[name], value)]
+    return lambda event: shlex.join([*command, "hook", event, "--client", client.name, *scope])
+
+
+def _command(client: Client, options: Globals) -> tuple[list[str], list[str]]:
+    """Return the command of this installation with the options given here, and the names of variables that it needs.
 
     Raises:
         InputError: the URL of the store holds a password, which would be written to the client's file.
     """
     from salience import settings
     from salience.compose import EMBEDDER, MEMORY, is_url
-    from salience.loading import require
     from salience.server.mcp import install
 
     store = options.store or settings.load().url
@@ -152,16 +208,7 @@ def _entry(
         command += ["--embedder", embedder]
     if options.profile is not None:
         command += ["--profile", options.profile]
-    command += ["mcp", "serve", *(part for name, value in where.items() for part in (FLAGS[name], value))]
-    command += ["--read-only"] if read_only else []
-    if tools is not None:
-        require("mcp", "MCP", "server")
-        from salience.server.mcp.tools import chosen
-
-        chosen(tools)  # rejects an unknown name now, not when the client starts the server
-        command += ["--tools", tools]
-    variables = [
+    return command, [
         *(["SALIENCE_API_KEY"] if is_url(store) else []),
         *([settings.variable("url")] if from_variable else []),
     ]
-    return client.entry(command, variables)

@@ -1,7 +1,8 @@
-"""Adds Salience to the configuration file of an MCP client: shows a diff, then writes with a backup.
+"""Adds Salience to the configuration files of an MCP client, as a server and as hooks: shows a diff, then writes.
 
 Edits of JSON keep everything else: comments, order, white space, other members. Comments and trailing commas are
-replaced by spaces before parsing, so that positions stay the same.
+replaced by spaces before parsing, so that positions stay the same. Edits of TOML replace the lines of one table; a
+parser then reads the result, which must differ in nothing else.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import difflib
 import json
 import os
 import re
+import shlex
 import stat
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,9 +28,37 @@ PRIVATE: Final = stat.S_IRUSR | stat.S_IWUSR
 """Mode of a new file: entries of other servers may contain their keys."""
 _SPACE: Final = re.compile(r"\s*")
 _NOISE: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _INDENT: Final = "  "
 _BOM: Final = "\ufeff"
 _DECODER: Final = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """How an agent is told to start commands at its events.
+
+    Attributes:
+        user: the file of the user, relative to the folder of the client's own file.
+        project: the file in a project's directory.
+        events: event -> the other members of its entry, such as the timeout in seconds.
+        groups: whether an event has groups, each with a matcher and hooks, instead of hooks.
+        version: the number that a new file starts with; None for none.
+    """
+
+    user: str
+    project: str
+    events: Mapping[str, Mapping[str, Any]]
+    groups: bool = True
+    version: int | None = None
+
+    def entry(self, event: str, command: str) -> dict[str, Any]:
+        """Return the entry of an event."""
+        extra = dict(self.events[event])
+        if not self.groups:
+            return {"command": command, **extra}
+        matcher = {"matcher": extra.pop("matcher")} if "matcher" in extra else {}
+        return {**matcher, "hooks": [{"type": "command", "command": command, **extra}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +72,9 @@ class Client:
         key: of the object with the servers.
         comments: whether the file can have comments.
         typed: whether an entry has the member `type`.
-        variable: format of a reference to an environment variable, with `{}` for its name; None if not supported.
+        variable: format of a reference to an environment variable, with `{}` for its name; None if not supported. In a
+            TOML file, variables are listed by name instead.
+        hooks: how the client starts commands at its events; None if it does not.
     """
 
     name: str
@@ -51,6 +84,7 @@ class Client:
     comments: bool = False
     typed: bool = False
     variable: str | None = None
+    hooks: Hooks | None = None
 
     def file(self, folder: Path | None) -> Path:
         """Return the configuration file of a project's directory, or of the user.
@@ -70,6 +104,12 @@ class Client:
 
     def entry(self, command: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
         """Return the entry of a server that a command starts with some environment variables."""
+        if self.variable == NAMES:
+            return {
+                "command": command[0],
+                "args": list(command[1:]),
+                **({"env_vars": [*variables]} if variables else {}),
+            }
         named = {} if self.variable is None else {name: self.variable.format(name) for name in variables}
         kind = {"type": "stdio"} if self.typed else {}
         return {**kind, "command": command[0], "args": list(command[1:]), **({"env": named} if named else {})}
@@ -82,13 +122,26 @@ def _applications() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
+NAMES: Final = "{}"
+"""The `variable` of a client that takes the names of variables."""
+_STARTS: Final = "startup|clear|compact"
+"""Not `resume`, where the agent still has the context of the first start."""
+_EVENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "SessionStart": {"matcher": _STARTS, "timeout": 10}, "UserPromptSubmit": {"timeout": 10}, "Stop": {"timeout": 60},
+}  # fmt: skip
 _ALL: Final = (
     Client(name="claude-code", user=lambda: Path.home() / ".claude.json", project=".mcp.json", typed=True,
-           variable="${{{}}}"),
+           variable="${{{}}}",
+           hooks=Hooks(user=".claude/settings.json", project=".claude/settings.local.json", events=_EVENTS)),
+    Client(name="codex", user=lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
+           project=".codex/config.toml", key="mcp_servers", variable=NAMES,
+           hooks=Hooks(user="hooks.json", project=".codex/hooks.json", events=_EVENTS)),
     Client(name="claude-desktop", user=lambda: _applications() / "Claude" / "claude_desktop_config.json",
            project=None),
     Client(name="cursor", user=lambda: Path.home() / ".cursor" / "mcp.json", project=".cursor/mcp.json",
-           comments=True, variable="${{env:{}}}"),
+           comments=True, variable="${{env:{}}}",
+           hooks=Hooks(user="hooks.json", project=".cursor/hooks.json", groups=False, version=1,
+                       events={"sessionStart": {}, "beforeSubmitPrompt": {}, "afterAgentResponse": {}})),
     Client(name="vscode", user=lambda: _applications() / "Code" / "User" / "mcp.json", project=".vscode/mcp.json",
            key="servers", comments=True, typed=True, variable="${{env:{}}}"),
 )  # fmt: skip
@@ -137,17 +190,133 @@ def planned(client: Client, file: Path, name: str, entry: Mapping[str, Any] | No
     """
     before = _read(file)
     text = before or ""
-    try:
-        config = parse_jsonc(text, client.comments)
-    except ValueError as error:
-        raise _refused(file, f"is not JSON: {error}") from None
-    if not isinstance(config, dict) or not isinstance(config.get(client.key, {}), dict):
-        raise _refused(file, f"is not an object with an object under {client.key!r}")
+    if file.suffix == ".toml":
+        return Change(file, before, _with_table(file, text, client.key, name, entry))
+    config = _config(file, text, client.key, client.comments)
     if entry is None:
         text = remove_member(text, client.key, name)
     elif config.get(client.key, {}).get(name) != entry:
         text = set_member(text, client.key, name, entry)
     return Change(file, before, text)
+
+
+def planned_hooks(client: Client, folder: Path | None, command: Callable[[str], str] | None) -> Change:
+    """Return the change that adds or replaces our hooks of a client, or removes them if `command` is None.
+
+    Args:
+        client: the client.
+        folder: of the project; None for the user.
+        command: returns the command line for an event.
+
+    Raises:
+        InputError: the client has no hooks, or the file has another form.
+    """
+    hooks = client.hooks
+    if hooks is None:
+        able = ", ".join(name for name, one in CLIENTS.items() if one.hooks is not None)
+        raise InputError("--hooks", client.name, f"Choose one of: {able}.", f"is not for {client.name}")
+    own = client.file(folder)
+    file = own.parent / hooks.user if folder is None else folder.absolute() / hooks.project
+    before = _read(file)
+    text = before or ""
+    if command is not None and not text.strip() and hooks.version is not None:
+        text = json.dumps({"version": hooks.version}, indent=2) + "\n"
+    there = _config(file, text, "hooks", comments=True).get("hooks", {})
+    for event in dict.fromkeys([*there, *(hooks.events if command is not None else ())]):
+        old = there.get(event, [])
+        if not isinstance(old, list):
+            continue
+        new = [entry for entry in map(_foreign, old) if entry is not None]
+        if command is not None and event in hooks.events:
+            new.append(hooks.entry(event, command(event)))
+        if new != old:
+            text = set_member(text, "hooks", event, new) if new else remove_member(text, "hooks", event)
+    return Change(file, before, text)
+
+
+def _foreign(entry: Any) -> Any:
+    """Return an entry of an event without our hooks; None if nothing else is in it."""
+    if not isinstance(entry, dict):
+        return entry
+    if not isinstance(entry.get("hooks"), list):
+        return None if _is_ours(entry) else entry
+    others = [hook for hook in entry["hooks"] if not _is_ours(hook)]
+    return None if entry["hooks"] and not others else {**entry, "hooks": others}
+
+
+def _is_ours(hook: Any) -> bool:
+    """Return whether a hook starts the command `salience hook`."""
+    line = hook.get("command") if isinstance(hook, dict) else None
+    try:
+        words = shlex.split(line) if isinstance(line, str) else []
+    except ValueError:  # quotation marks of another shell
+        return False
+    return bool(words) and Path(words[0]).stem == "salience" and "hook" in words
+
+
+def _config(file: Path, text: str, key: str, comments: bool) -> dict[str, Any]:
+    """Return the object in a file of JSON; raises `InputError` if it, or the value under `key`, is not an object."""
+    try:
+        config = parse_jsonc(text, comments)
+    except ValueError as error:
+        raise _refused(file, f"is not JSON: {error}") from None
+    if not isinstance(config, dict) or not isinstance(config.get(key, {}), dict):
+        raise _refused(file, f"is not an object with an object under {key!r}")
+    return config
+
+
+def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, Any] | None) -> str:
+    """Return TOML with the table `[key.name]` replaced, or removed with the tables in it if `entry` is None.
+
+    Comments and all other lines stay. Raises `InputError` if the text is not TOML, or has the table in another form.
+    """
+    try:
+        config = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _refused(file, f"is not TOML: {error}") from None
+    servers = config.get(key, {})
+    if not isinstance(servers, dict):
+        raise _refused(file, f"has no table {key}")
+    if servers.get(name) == entry:
+        return text
+    line_end, kept, place, is_ours = _line_end(text), list[str](), None, False
+    for line in text.splitlines(keepends=True):
+        if (table := _table(line)) is not None:
+            is_ours = name in table.get(key, ())
+            place = len(kept) if is_ours and place is None else place
+        if not is_ours or not line.strip() or line.lstrip().startswith("#"):
+            kept.append(line)
+    place = len(kept) if place is None else place
+    if entry is None:
+        if place and not kept[place - 1].strip() and not "".join(kept[place : place + 1]).strip():
+            del kept[place - 1]
+        servers = {other: value for other, value in servers.items() if other != name}
+    else:
+        head = f"[{key}.{name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)}]"
+        made = [head, *(f"{member} = {json.dumps(value, ensure_ascii=False)}" for member, value in entry.items())]
+        gap = [line_end] if place and kept[place - 1].strip() else []
+        gap = [line_end, *gap] if gap and not kept[place - 1].endswith("\n") else gap
+        kept[place:place] = [*gap, *(line + line_end for line in made)]
+        servers = {**servers, name: entry}
+    after = "".join(kept)
+    config.pop(key, None)
+    try:
+        is_right = tomllib.loads(after) == config | ({key: servers} if servers else {})
+    except tomllib.TOMLDecodeError:
+        is_right = False
+    if not is_right:
+        raise _refused(file, f"has {key}.{name} in a form that cannot be edited here")
+    return after
+
+
+def _table(line: str) -> dict[str, Any] | None:
+    """Return the head of a table as nested tables; None for another line."""
+    if not line.lstrip().startswith("["):
+        return None
+    try:
+        return tomllib.loads(line)
+    except tomllib.TOMLDecodeError:  # a line of a list
+        return None
 
 
 def _read(file: Path) -> str | None:
