@@ -63,8 +63,9 @@ CASES = {
     "help": ["help", "scope"],
     "demo": ["demo"],
 }
-ELSEWHERE = ("db distribute", "mcp serve", "serve", "ui")
-"""What needs a Citus cluster, or goes on until it is ended: see tests/store/test_citus.py, tests/server."""
+ELSEWHERE = ("db distribute", "hook", "mcp serve", "serve", "ui")
+"""What needs a Citus cluster, answers an agent, or goes on until it is ended: see tests/store/test_citus.py,
+tests/cli/test_hook.py, tests/server."""
 UNSCOPED = (
     "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
     "reembed", "db", "keys", "mcp", "config",

@@ -40,9 +40,13 @@ BUDGET: Final = 2000
 CONSIDERED: Final = 50
 """Hits before unlikely ones and turns of the session itself are removed."""
 LIKELY: Final = 0.3
-"""Least confidence of a hit for a prompt. It is lower than for an answer, since most prompts are no questions: among 62
-notes of a backend team, the hits for "Deploy it" have 0.72, 0.31 and 0.20; unrelated ones of other prompts up to 0.41.
-"""
+"""Least confidence of the best hit for a prompt. It is lower than for an answer, since most prompts are no questions:
+among 62 notes of a backend team, the best hits for "Deploy it" and "fix the lint errors" have 0.72 and 0.47, those for
+prompts without a related note 0.23 to 0.41."""
+SHARE: Final = 0.6
+"""Least score of a hit, as a share of the best one; the confidence of all hits but the best is low."""
+MOST: Final = 5
+"""Maximum hits for a prompt."""
 QUERY: Final = 4000
 """Characters of a prompt that are searched for."""
 BATCH: Final = 100
@@ -167,15 +171,17 @@ def _recalled(memory: Engine | Client, prompt: str, session: object, where: Mapp
     from salience.context import BOOTSTRAP, HEADER, UNSURE, newest_first, pack, quote
 
     found = memory.recall(prompt[:QUERY], limit=CONSIDERED, dry_run=True, **where)
+    if not found.hits or (found.hits[0].weak and (found.hits[0].confidence or 0) < LIKELY):
+        return ""
     hits = [
         hit
         for hit in found.hits
-        if (not hit.weak or (hit.confidence or 0) >= LIKELY)
+        if hit.score >= SHARE * found.hits[0].score
         and hit.memory.kind != BOOTSTRAP
         and (session is None or hit.memory.scope.session_id != session)
     ]
-    header = UNSURE if all(hit.weak for hit in hits) else HEADER
-    return quote(pack(newest_first(hits), BUDGET, header), header)
+    header = HEADER if found.confident else UNSURE
+    return quote(pack(newest_first(hits[:MOST]), BUDGET, header), header)
 
 
 def _turn(client: str, data: Mapping[str, Any], speaker: str, text: object) -> list[dict[str, Any]]:

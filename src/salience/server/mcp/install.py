@@ -29,6 +29,7 @@ PRIVATE: Final = stat.S_IRUSR | stat.S_IWUSR
 _SPACE: Final = re.compile(r"\s*")
 _NOISE: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _INDENT: Final = "  "
 _BOM: Final = "\ufeff"
 _DECODER: Final = json.JSONDecoder()
@@ -280,7 +281,7 @@ def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, 
     if servers.get(name) == entry:
         return text
     line_end, kept, place, is_ours = _line_end(text), list[str](), None, False
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         if (table := _table(line)) is not None:
             is_ours = name in table.get(key, ())
             place = len(kept) if is_ours and place is None else place
@@ -292,8 +293,8 @@ def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, 
             del kept[place - 1]
         servers = {other: value for other, value in servers.items() if other != name}
     else:
-        head = f"[{key}.{name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)}]"
-        made = [head, *(f"{member} = {json.dumps(value, ensure_ascii=False)}" for member, value in entry.items())]
+        head = f"[{key}.{name if _BARE_KEY.fullmatch(name) else _toml(name)}]"
+        made = [head, *(f"{member} = {_toml(value)}" for member, value in entry.items())]
         gap = [line_end] if place and kept[place - 1].strip() else []
         gap = [line_end, *gap] if gap and not kept[place - 1].endswith("\n") else gap
         kept[place:place] = [*gap, *(line + line_end for line in made)]
@@ -307,6 +308,11 @@ def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, 
     if not is_right:
         raise _refused(file, f"has {key}.{name} in a form that cannot be edited here")
     return after
+
+
+def _toml(value: Any) -> str:
+    """Return text, or a list of texts, in TOML: as in JSON, except for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _table(line: str) -> dict[str, Any] | None:
