@@ -20,8 +20,8 @@ from salience.transfer.importers.records import (
     Record,
     each,
     instant,
+    json_items,
     key,
-    listed,
     name,
     objects,
     original,
@@ -39,7 +39,7 @@ MEMORY_TOOL: Final = "bio"
 
 def read(file: IO[bytes] | Path) -> Iterator[Item]:
     """Yield a turn for each message with text, and a memory for each one that ChatGPT saved."""
-    return each(listed(file, ()), _conversation)
+    return each(json_items(file), _conversation)
 
 
 def _conversation(number: int, conversation: dict[str, Any]) -> Iterator[Item]:

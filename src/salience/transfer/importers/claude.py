@@ -21,8 +21,8 @@ from salience.transfer.importers.records import (
     Record,
     each,
     instant,
+    json_items,
     key,
-    listed,
     name,
     names,
     objects,
@@ -41,7 +41,7 @@ MEMORIES: Final = ("conversations_memory", "project_memories", "memory_files")
 
 def read(file: IO[bytes] | Path) -> Iterator[Item]:
     """Yield a turn for each message, and memories for the sections of saved memories and of project documents."""
-    return each(listed(file, ()), _records)
+    return each(json_items(file), _records)
 
 
 def _records(number: int, item: dict[str, Any]) -> Iterator[Item]:

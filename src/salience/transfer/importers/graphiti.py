@@ -22,8 +22,8 @@ from salience.transfer.importers.records import (
     Record,
     converted,
     instant,
+    json_items,
     key,
-    listed,
     name,
     names,
     objects,
@@ -74,11 +74,7 @@ def graph(file: IO[bytes] | Path, source: str) -> Iterator[Item]:
         }
         return Record(number, draft | _common(item, source, identity or content_hash(str(label))))
 
-    def items() -> Iterator[Item]:
-        for number, _, item in listed(file, LISTS):
-            yield from converted([(number, item)], convert)
-
-    return items()
+    return converted(json_items(file, *LISTS), convert)
 
 
 def _edge(number: int, item: dict[str, Any], source: str, identity: str | None, known: Mapping[str, str]) -> Record:

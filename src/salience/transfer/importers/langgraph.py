@@ -27,8 +27,8 @@ from salience.transfer.importers.records import (
     database,
     instant,
     is_database,
+    json_items,
     key,
-    listed,
     name,
     original,
 )
@@ -56,7 +56,7 @@ TEXTS: Final = ("content", "text", "memory", "data")
 
 def read(file: IO[bytes] | Path) -> Iterator[Item]:
     """Yield a memory for each item."""
-    items = _rows(file) if is_database(file) else ((number, item) for number, _, item in listed(file, ("items",)))
+    items = _rows(file) if is_database(file) else json_items(file, "items")
     return converted(items, _record)
 
 

@@ -23,8 +23,8 @@ from salience.transfer.importers.records import (
     database,
     instant,
     is_database,
+    json_items,
     key,
-    listed,
     name,
     names,
     original,
@@ -38,7 +38,7 @@ def read(file: IO[bytes] | Path) -> Iterator[Item]:
     """Yield the memories of an export, or of a database; raises `InputError` if the file is neither."""
     if is_database(file):
         return _rows(file)
-    found = [(number, item) for number, _, item in listed(file, ("memories",))]
+    found = list(json_items(file, "memories"))
     replaced: dict[str, list[str]] = {}
     for _, item in found:
         metadata = item.get("metadata") if isinstance(item, dict) else None

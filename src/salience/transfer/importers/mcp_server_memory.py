@@ -15,14 +15,14 @@ from salience.errors import InputError
 from salience.extract.entities import entities
 from salience.records import checks
 from salience.text import content_hash
-from salience.transfer.importers.records import Item, Problem, Record, each, key, listed, name, names, original
+from salience.transfer.importers.records import Item, Problem, Record, each, json_items, key, name, names, original
 
 SOURCE: Final = "mcp-server-memory"
 
 
 def read(file: IO[bytes] | Path) -> Iterator[Item]:
     """Yield a memory for each observation and relation, and for each entity without observations."""
-    return each(listed(file, ("entities", "relations")), _records)
+    return each(json_items(file, "entities", "relations"), _records)
 
 
 def _records(number: int, item: dict[str, Any]) -> Iterator[Item]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -109,43 +110,6 @@ def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
                 yield number, parsed(line)
             except ValueError:
                 yield number, InputError("line", Words("no JSON"), "Give one JSON object a line.", "is not JSON")
-
-
-def values(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
-    """Yield the values of a file that is one JSON text, or has one on each line, with the number of the line.
-
-    Raises:
-        InputError: neither the first line nor the file is JSON.
-    """
-    with opened(file) as stream:
-        first = stream.readline()
-        try:
-            value = parsed(first)
-        except ValueError:
-            yield 1, json_of(BytesIO(first + stream.read()))
-            return
-        yield 1, value
-        for number, line in json_lines(stream):
-            yield number + 1, line
-
-
-def listed(file: IO[bytes] | Path, names: Sequence[str]) -> Iterator[tuple[int, str, Any]]:
-    """Yield number, name and item of each of the named lists in the objects of a file, in the order of the names.
-
-    An item of a list without a name, or on a line of its own, has an empty name. Items are numbered by their line, or
-    by their position in the file's only value.
-    """
-    for line, value in values(file):
-        lists = [("", value)] if isinstance(value, list) else []
-        if isinstance(value, dict):
-            lists = [(name, value[name]) for name in names if isinstance(value.get(name), list)]
-        if not lists:
-            yield line, "", value
-        position = line - 1
-        for name, items in lists:
-            for item in items:
-                position += 1
-                yield position, name, item
 
 
 @contextmanager
@@ -273,14 +237,12 @@ def _plain(value: Any, depth: int, text: int, many: int) -> Any:
     return clean if len(clean) <= text else f"{clean[:text]} {CUT}"
 
 
-def each(
-    items: Iterable[tuple[int, str, Any]], convert: Callable[[int, dict[str, Any]], Iterable[Item]]
-) -> Iterator[Item]:
-    """Yield the records and problems, one or several, that `convert` makes of each item of `listed`.
+def each(items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Iterable[Item]]) -> Iterator[Item]:
+    """Yield the records and problems that `convert` makes of each numbered item; for one item they may be several.
 
     An item that is no JSON object, or for which `convert` raises `InputError`, becomes a problem.
     """
-    for number, _, item in items:
+    for number, item in items:
         try:
             yield from convert(number, objects("record", item))
         except InputError as error:
@@ -290,6 +252,35 @@ def each(
 def problem(number: int, error: InputError, place: str = "") -> Problem:
     """Return an error as the problem of a record; `place` says where in the record it is."""
     return Problem(number, " ".join(filter(None, (place, error.field, error.problem))), error.remedy)
+
+
+def json_items(file: IO[bytes] | Path, *fields: str) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value of each item of JSON lines, of a JSON list, or of the lists in an object's `fields`.
+
+    Lines are read one by one.
+
+    Raises:
+        InputError: a list that is not valid JSON.
+    """
+    with opened(file) as stream:
+        first = stream.readline()
+        try:
+            value = parsed(first)
+        except ValueError:
+            first += stream.read()  # JSON of many lines, or lines of which the first is invalid
+            try:
+                value = parsed(first)
+            except ValueError:
+                if first.removeprefix(BOM_UTF8).lstrip().startswith(b"["):
+                    remedy, cause = "Give the file as exported.", "is not valid JSON"
+                    raise InputError("file", Words("a file that is not JSON"), remedy, cause) from None
+                yield from json_lines(BytesIO(first))
+                return
+        if isinstance(value, dict) and any(isinstance(value.get(field), list) for field in fields):
+            value = [item for field in fields if isinstance(value.get(field), list) for item in value[field]]
+        yield from enumerate(value if isinstance(value, list) else [value], start=1)
+        for number, line in json_lines(stream):
+            yield number + 1, line
 
 
 def files_in(folder: Path, *suffixes: str) -> list[Path]:
