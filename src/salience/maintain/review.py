@@ -34,7 +34,7 @@ from salience.steps import AnswerLimit, read_page, retry_stale
 EXAMINED: Final = 200
 """Maximum number of memories that one page examines."""
 CHUNK: Final = 50
-"""Memories whose neighbours are looked up at a time."""
+"""Memories whose neighbours are looked up at once, before those of all others of the page."""
 KINDS: Final = ("contradiction", "duplicate", "update")
 """Labels of pairs that are problems."""
 UNCHECKED: Final = ("turn", "reflection")
@@ -61,8 +61,9 @@ def review(
     size, items, passed = AnswerLimit(services, "Lower limit."), list[ReviewItem](), list[DamagedError]()
     examined, has_more = 0, True
     while has_more and len(items) < limit and examined < EXAMINED:
-        page = read_page(services, scope, last, CHUNK + 1, filter, forgotten=True, newest_first=True, passed=passed)
-        chunk, has_more = page[:CHUNK], len(page) > CHUNK
+        count = EXAMINED - examined if examined else CHUNK
+        page = read_page(services, scope, last, count + 1, filter, forgotten=True, newest_first=True, passed=passed)
+        chunk, has_more = page[:count], len(page) > count
         for place, (stored, found) in enumerate(zip(chunk, _items(services, profile, scope, chunk, now), strict=True)):
             last, examined = stored.memory.id, examined + 1
             items += found
