@@ -277,3 +277,15 @@ def test_an_ended_session_leads_to_the_login_and_back(keyed):
         part = client.get("/ui/facets", headers={"HX-Request": "true", "HX-Current-URL": url})
         assert part.status_code == 401
         assert part.headers["HX-Redirect"] == f"/ui/login?to={back}"
+
+
+def test_a_mistyped_key_does_not_lose_the_page_to_return_to(keyed):
+    client = keyed("read")
+    client.cookies.clear()
+    page = client.get("/ui/login?to=/ui/time%3Fuser_id%3Dann").text
+    [csrf] = re.findall(r'name="csrf" value="([0-9a-f]+)"', page)
+    again = client.post("/ui/login", data={"key": "sal_wrong", "csrf": csrf, "to": "/ui/time?user_id=ann"})
+    assert again.status_code == 401
+    assert 'name="to" value="/ui/time?user_id=ann"' in again.text
+    elsewhere = client.post("/ui/login", data={"key": "sal_wrong", "csrf": csrf, "to": "https://elsewhere/"})
+    assert 'name="to" value="/ui/"' in elsewhere.text

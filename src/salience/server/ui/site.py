@@ -194,12 +194,12 @@ def show_login(request: Request) -> Response:
     site: Site = request.app.state.site
     if site.sessions.find(request) is not None:
         return RedirectResponse(BASE + "/", 303)
-    return _login_page(request)
+    return _login_page(request, request.query_params.get("to"))
 
 
-def _login_page(request: Request, error: str | None = None, status: int = 200) -> Response:
+def _login_page(request: Request, to: str | None, error: str | None = None, status: int = 200) -> Response:
     site: Site = request.app.state.site
-    values = {"csrf": site.sessions.csrf(_LOGIN), "error": error, "to": _inside(request.query_params.get("to"))}
+    values = {"csrf": site.sessions.csrf(_LOGIN), "error": error, "to": _inside(to)}
     return HTMLResponse(site.templates.get_template("login.html").render(page=None, **values), status)
 
 
@@ -216,7 +216,9 @@ def log_in(request: Request, fields: QueryParams = Depends(read_form)) -> Respon
     check_csrf(site, _LOGIN, fields)
     cookie = site.sessions.begin(fields.get("key", "").strip())
     if cookie is None:
-        return _login_page(request, "This key is not valid. It may be mistyped, revoked or expired.", 401)
+        return _login_page(
+            request, fields.get("to"), "This key is not valid. It may be mistyped, revoked or expired.", 401
+        )
     response = RedirectResponse(_inside(fields.get("to")), 303)
     login.set_cookie(request, response, cookie)
     return response
