@@ -271,9 +271,9 @@ async def _show_error(request: Request, error: Exception) -> Response:
             found = problem_of(error)
             status, title = found.status, found.title
         case HttpError():
-            status, title, headers = error.status, HTTPStatus(error.status).phrase, error.headers
+            status, title, headers = error.status, HTTPStatus(error.status).phrase.capitalize(), error.headers
         case HTTPException():
-            status, title = error.status_code, HTTPStatus(error.status_code).phrase
+            status, title = error.status_code, HTTPStatus(error.status_code).phrase.capitalize()
             message = "There is no such page." if status == 404 else "The request is refused."
             headers = dict(error.headers or {})
     return _error_page(request, status, title, message, isinstance(error, NotFoundError), headers)

@@ -100,7 +100,7 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   if (narrow.matches) {
     graph.fit(graph.nodes().filter((node) => node.data("hop") < 2), 40);
-    if (graph.zoom() < 0.6) { graph.zoom(0.6); graph.center(graph.nodes()[0]); }
+    if (graph.zoom() < 0.5) { graph.zoom(0.5); graph.center(graph.nodes()[0]); }
   }
   graph.on("tap", "node", (event) => { location.href = event.target.data("url"); });
   for (const name of ["focusin", "mouseover"]) {
