@@ -44,8 +44,8 @@ $(VENV)/.tested: $(wildcard $(shell git ls-files)) # the fast tests passed with 
 	$(MAKE) test
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 

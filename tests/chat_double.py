@@ -9,11 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-Question = list[dict[str, str]]
+Question = Any
+"""A list of records, or a text."""
 
 
 class ChatDouble:
-    """A server that answers each question, a JSON list, with what `answer` returns: text, or what becomes JSON.
+    """A server that answers each question, a JSON list or text, with what `answer` returns: text, or what becomes JSON.
 
     Attributes:
         answer: from a question to its answer.
@@ -21,6 +22,7 @@ class ChatDouble:
         hangs: whether it gives none.
         questions: what it was asked, in order.
         told: the system's message of each, in order.
+        requests: all messages of each, in order.
     """
 
     def __init__(self, answer: Callable[[Question], object] = lambda _: {}) -> None:
@@ -29,6 +31,7 @@ class ChatDouble:
         self.hangs = False
         self.questions: list[Question] = []
         self.told: list[str] = []
+        self.requests: list[list[dict[str, str]]] = []
         self._over = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -40,8 +43,12 @@ class ChatDouble:
 
     def reply(self, request: dict[str, Any]) -> bytes | None:
         """Return the body of the reply to a request; None for none, once all is over."""
-        told, asked = (message["content"] for message in request["messages"])
-        question = json.loads(asked)
+        self.requests.append(request["messages"])
+        told, asked = (request["messages"][place]["content"] for place in (0, -1))
+        try:
+            question = json.loads(asked)
+        except ValueError:  # a conversation
+            question = asked
         self.told.append(told)
         self.questions.append(question)
         if self.hangs:

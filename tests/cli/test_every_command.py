@@ -63,9 +63,9 @@ CASES = {
     "help": ["help", "scope"],
     "demo": ["demo"],
 }
-ELSEWHERE = ("db distribute", "hook", "mcp serve", "serve", "ui")
-"""What needs a Citus cluster, answers an agent, or goes on until it is ended: see tests/store/test_citus.py,
-tests/cli/test_hook.py, tests/server."""
+ELSEWHERE = ("chat", "db distribute", "hook", "mcp serve", "serve", "ui")
+"""What needs a Citus cluster or a language model, answers an agent, or goes on until it is ended: see
+tests/store/test_citus.py, test_chat.py, test_hook.py, tests/server."""
 UNSCOPED = (
     "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
     "reembed", "db", "keys", "mcp", "config",

@@ -5,7 +5,7 @@ main        the command `salience`: global options, commands, errors as exit cod
 options     options that commands share, times, and the decorator that registers a command
 output      JSON, lines or a terminal view; progress, questions, sanitizing
 results     recalls, memories and receipts as lines and as tables
-memories, explain, files, maintain, db, serve, keys, mcp, hook, profiles, evaluate, config, demo
+memories, explain, files, maintain, db, serve, keys, mcp, hook, chat, profiles, evaluate, config, demo
             the commands; each imports the engine when it is called, so that help starts fast
 ```
 """

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import salience
 from salience.cli import (
+    chat,
     config,
     db,
     demo,
@@ -82,7 +83,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for module in (memories, explain, files, maintain, db, serve, keys, mcp, hook, profiles, evaluate, config, demo):
+for module in (memories, explain, files, maintain, db, serve, keys, mcp, hook, chat, profiles, evaluate, config, demo):
     app.add_typer(module.app)
 
 

@@ -30,7 +30,7 @@ from salience.compose.stores import (
 from salience.engine import Engine, warm_in_background
 from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.entities import extractor
-from salience.models import calibration, registry
+from salience.models import calibration, llm, registry
 from salience.models.calibration import calibration_of
 from salience.pending import check_model
 from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Services, Summariser
@@ -52,6 +52,7 @@ __all__ = [
     "SERVERS",
     "SQLITE",
     "aconnect",
+    "chat",
     "checked",
     "connect",
     "copy",
@@ -153,6 +154,21 @@ def aconnect(
         return AsyncEngine(_local(settings, target, profile, api_key, warm, create, models))
 
     return AsyncOpening(opened)
+
+
+def chat() -> llm.Chat:
+    """Return the client of the language model that the settings name, for a conversation.
+
+    Raises:
+        MissingExtraError: the library `openai` is not installed.
+        InputError: no endpoint is set, or its URL or key cannot be used.
+    """
+    settings = configuration.load()
+    is_default = settings.llm_base_url == configuration.Settings.model_fields["llm_base_url"].default
+    if is_default and settings.llm_api_key is None:
+        remedy = "Set SALIENCE_LLM_API_KEY, or SALIENCE_LLM_BASE_URL for another endpoint, such as a local model."
+        raise InputError("llm_api_key", None, remedy, f"is missing for {settings.llm_base_url}")
+    return llm.from_settings(settings, "language model")
 
 
 def _local(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from salience.deadline import Pause
+from salience.errors import SalienceError
 from salience.loading import Once, require
 from salience.settings import Settings
 from salience.text import spelled
@@ -34,8 +35,8 @@ _REQUEST_ERRORS: Final = frozenset({400, 413, 422})
 """Statuses that depend on the request; the next request may succeed."""
 
 
-class ChatError(Exception):
-    """The endpoint refused, did not answer, or gave an unusable answer; callers convert it to the error of their port.
+class ChatError(SalienceError):
+    """The endpoint refused, did not answer, or gave an unusable answer; models convert it to the error of their port.
 
     The message starts with the host, then says what happened and what to do.
     """
@@ -87,7 +88,11 @@ class Chat:
         self._client = Once(lambda: _client(endpoint, key))
 
     def ask(self, system: str, user: str) -> str:
-        """Return the model's answer to a user message under a system prompt; it may be empty.
+        """Return the model's answer to a user message under a system prompt, as `reply`."""
+        return self.reply([{"role": "system", "content": system}, {"role": "user", "content": user}])
+
+    def reply(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return the model's answer to messages, each with a role and a content; it may be empty.
 
         Raises:
             ChatError: the endpoint refused, did not answer, answered in another protocol, or failed within `rest`.
@@ -97,7 +102,7 @@ class Chat:
         if self._rest.is_on:
             raise self.fault("failed recently and is not asked for now", _URL_REMEDY)
         try:
-            return self._answer(system, user)
+            return self._answer(messages)
         except openai.APIStatusError as error:
             status = error.status_code
             if status not in _REQUEST_ERRORS:
@@ -116,12 +121,12 @@ class Chat:
         """Return an error that says what the endpoint did, and what to do about it."""
         return ChatError(f"{self._host} {what}. {remedy}")
 
-    def _answer(self, system: str, user: str) -> str:
+    def _answer(self, messages: Sequence[Mapping[str, str]]) -> str:
         import openai
 
         completion = self._client().chat.completions.create(
             model=self._model,
-            messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
+            messages=messages,  # type: ignore[arg-type]
             extra_headers={"Authorization": openai.Omit()} if self._is_open else None,
         )
         answer: object = completion.choices[0].message.content

@@ -1,0 +1,68 @@
+"""The programs in `examples/` run, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from chat_double import ChatDouble
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A function that runs an example in an empty folder and returns what it prints."""
+
+    def run(name, input="", **variables):
+        environment = os.environ | {"PYTHONPATH": str(FOLDER.parent / "src")} | variables
+        command = [sys.executable, "-W", "error", str(FOLDER / name)]
+        result = subprocess.run(
+            command, cwd=tmp_path, env=environment, input=input, capture_output=True, text=True, timeout=60
+        )
+        assert (result.returncode, result.stderr) == (0, "")
+        return result.stdout
+
+    return run
+
+
+def test_the_list_names_each_example():
+    named = re.findall(r"\]\((\w+\.py)\)", (FOLDER / "README.md").read_text("utf-8"))
+    assert sorted(named) == sorted(file.name for file in FOLDER.glob("*.py"))
+
+
+@pytest.mark.slow
+def test_chat_remembers_from_one_run_to_the_next(example):
+    with ChatDouble(lambda asked: f"You said: {asked}") as model:
+        variables = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
+        assert "You said: My dog is called Bruno" in example("chat.py", "My dog is called Bruno\n", **variables)
+        printed = example("chat.py", "What is my dog called?\n", **variables)
+    assert "My dog is called Bruno (similarity" in printed
+    assert "Bruno" in model.told[-1]
+    assert "Bruno" not in model.told[0]
+    lines = (FOLDER / "chat.py").read_text("utf-8").splitlines()
+    assert len(lines) < 60
+
+
+@pytest.mark.slow
+def test_profiles_shows_both_orders(example):
+    printed = example("profiles.py")
+    first = {name: line for name, line in pairwise(printed.splitlines()) if name.endswith(":")}
+    assert "peanuts" in first["salience:"]
+    assert "salad" in first["mememory:"]
+    assert "temporal_decay" in printed
+
+
+@pytest.mark.slow
+def test_as_of_answers_from_before_the_change(example):
+    today, past, *versions = example("as_of.py").splitlines()
+    assert today.endswith("Alice lives in Lisbon")
+    assert past.endswith("Alice lives in Berlin")
+    assert [line.split(":")[0] for line in versions] == ["version 1", "version 2"]
+    assert "she moved" in versions[1]
