@@ -58,7 +58,7 @@ from salience.records import (
     checks,
 )
 from salience.steps import get_memory
-from salience.transfer import export, files, import_, importers
+from salience.transfer import export, files, formats, import_, importers
 
 Recalls = list[Recall]  # inside the class, `list` is the verb
 Receipts = list[Receipt]
@@ -794,6 +794,7 @@ class Engine:
         self,
         file: files.File,
         *,
+        format: Literal["jsonl", "markdown", "mem0"] = "jsonl",
         overwrite: bool = False,
         progress: files.Progress | None = None,
         **where: Unpack[ScopeKeywords],
@@ -802,8 +803,12 @@ class Engine:
 
         A coordinate that is not named matches every value, so an export without scope keywords is complete. An existing
         file is replaced only with `overwrite`, only if it is an export itself, and only once the new one is complete.
+        For other systems, `format` writes the live memories as JSON of mem0, or as a new folder of Markdown notes.
         """
         scope = self._scope({**keywords.EVERYWHERE, **where})
+        if checks.choice("format", format, formats.FORMATS) != "jsonl":
+            with formats.writer(format, file, overwrite) as write:
+                return export.export_as(self._flushed, scope, write, progress)
         with files.writing(file, overwrite) as target:
             return export.export(self._flushed, scope, target, progress)
 

@@ -152,3 +152,30 @@ def test_a_pattern_reads_nothing_outside_its_folder(run, run_json, chats, tmp_pa
     assert "relative" in run("ingest", str(chats), "--glob", str(tmp_path / "*.json"), code=2).stderr
     (chats / "own.json").symlink_to(chats / "a.json")
     assert run_json("ingest", str(chats), "--glob", "own.json")["written"] == 1
+
+
+MEM0 = {"results": [{"id": str(n), "memory": f"fact {n}", "user_id": "ann", "created_at": 1.7e12} for n in range(3)]}
+
+
+def test_the_export_of_another_system_comes_in_once(run, run_json, written, tmp_path):
+    path = written("mem0.json", json.dumps(MEM0))
+    assert run("import", "--from", "mem0", path, "--dry-run").stdout.startswith("would have imported 3 memories: ")
+    report = run_json("import", "--from", "mem0", path)
+    assert (report["written"], report["kinds"]) == (3, {"fact": 3})
+    assert run("import", "--from", "mem0", path).stdout.startswith("imported 0 memories, 3 already there: ")
+    assert {item["created_at"] for item in memories(run_json)} == {"2023-11-14T22:13:20+00:00"}
+    folder = tmp_path / "notes"
+    assert run_json("export", "--to", "markdown", str(folder))["written"] == 3
+    assert len(list(folder.iterdir())) == 3
+    assert run_json("import", "--from", "markdown", str(folder), "--project", "copy")["written"] == 3
+    assert json.loads(run("export", "--to", "mem0", "-").stdout)["results"][0]["user_id"] == "ann"
+
+
+def test_broken_records_are_listed_and_the_sources_named(run, written, tmp_path):
+    path = written("mem0.json", json.dumps({"results": [*MEM0["results"], {"id": "x"}]}))
+    assert "record 4: memory is missing or has no text" in run("import", "--from", "mem0", path, code=2).stderr
+    printed = run("import", "--from", "mem0", path, "--on-error", "skip").stdout
+    assert "record 4: memory is missing" in printed
+    assert "imported 3 memories, 1 line skipped: " in printed
+    assert "Choose one of: chatgpt, " in run("import", "--from", "mem", path, code=2).stderr
+    assert "is not read from folders" in run("import", "--from", "mem0", str(tmp_path), code=2).stderr

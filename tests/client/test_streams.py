@@ -97,3 +97,34 @@ def test_a_refused_export_leaves_no_file(through, tmp_path):
     with pytest.raises(salience.ForbiddenError, match="not you"):
         memory.export(tmp_path / "export.ndjson")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_export_of_another_system_is_sent_as_it_is(through, where, tmp_path):
+    memory, _ = through()
+    items = [{"id": f"{where['user_id']}-{n}", "memory": f"a fact\r\nof {n}", "user_id": "x"} for n in range(3)]
+    (tmp_path / "mem0.json").write_text(json.dumps([*items, {"id": "broken"}]))
+    project = {"project": where["user_id"]}
+    with pytest.raises(ImportLineError, match=r"^record 4: ") as caught:
+        memory.import_(tmp_path / "mem0.json", source="mem0", **project)
+    assert (caught.value.line, caught.value.unit) == (4, "record")
+    for dry_run, counts in ((True, (3, 0)), (False, (3, 0)), (False, (0, 3))):
+        with (tmp_path / "mem0.json").open("rb") as file:
+            report = memory.import_(file, source="mem0", on_error="skip", dry_run=dry_run, **project)
+        assert (report.written, report.unchanged) == counts
+        assert report.kinds == ({"fact": 3} if counts[0] else {})
+    assert memory.list(user_id="x", **project).memories[0].content == "a fact\r\nof 0"
+    with pytest.raises(InputError, match="cannot be sent to a server"):
+        memory.import_(tmp_path, source="markdown")
+    with pytest.raises(InputError, match="Choose one of: chatgpt"):
+        memory.import_(io.StringIO("{}"), source="unknown")
+
+
+def test_exports_for_other_systems_are_made_here(engine, through, stored, tmp_path):
+    memory, _ = through()
+    gone = engine.remember("soon forgotten", **stored).memory
+    engine.forget(gone.id, **stored)
+    assert memory.export(tmp_path / "mem0.json", format="mem0", **stored).written
+    engine.export(tmp_path / "own.json", format="mem0", **stored)
+    assert json.loads((tmp_path / "mem0.json").read_text()) == json.loads((tmp_path / "own.json").read_text())
+    memory.export(tmp_path / "notes", format="markdown", **stored)
+    assert len(list((tmp_path / "notes").iterdir())) == 200

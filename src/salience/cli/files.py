@@ -101,11 +101,16 @@ def import_(
 def export(
     call: Call,
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A new file. Default: standard output.")] = None,
+    format: Annotated[
+        Literal["jsonl", "markdown", "mem0"],
+        typer.Option("--to", help="jsonl: everything, for import; markdown: a folder of notes; mem0: its JSON."),
+    ] = "jsonl",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False,
 ) -> Answer | None:
     """Write memories, versions and vectors as lines of JSON.
 
     Without scope options, the export is complete; each option limits it. Standard output receives only the export.
+    With --to markdown or mem0, only the live memories are written, without older versions and vectors.
     """
     path = None if path == Path(STDIN) else path
     if call.as_json and path is None:
@@ -115,7 +120,7 @@ def export(
     aloud = path is not None or not sys.stdout.isatty()
     with call.engine() as engine, progress("exporting", None, aloud) as advance:
         file = sys.stdout if path is None else path
-        made = engine.export(file, overwrite=force, progress=so_far(advance), **call.given)
+        made = engine.export(file, format=format, overwrite=force, progress=so_far(advance), **call.given)
     if path is None:
         return None
     return _report("exported", [Loaded(str(path), made.written)], time.perf_counter() - started)

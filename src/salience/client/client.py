@@ -43,7 +43,7 @@ from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.profiles import ProfileLike
 from salience.records import TransferReport, checks
-from salience.transfer import files
+from salience.transfer import files, formats
 from salience.wire.errors import MEDIA_TYPE, from_problem
 from salience.wire.verbs import VERBS
 
@@ -299,9 +299,11 @@ class _Base:
         local: dict[str, Any] = {}
         if method.__name__ in ("export", "import_"):
             given = calls.bind(method, args, keywords)
-            local = {name: given.pop(name) for name in ("file", "overwrite", "progress") if name in given}
+            local = {name: given.pop(name) for name in ("file", "format", "overwrite", "progress") if name in given}
             if "on_error" in given:
                 checks.choice("on_error", given["on_error"], ("stop", "skip"))
+            if "format" in local:
+                checks.choice("format", local["format"], formats.FORMATS)
             if given.get("source") is not None:
                 local["source"] = given["source"]
             # sent once, because it streams its body
@@ -369,10 +371,14 @@ class Client(_Base, Verbs):
             return tenacity.Retrying(**attempts.retrying, sleep=self._sleep)(attempt)
 
     def _export(
-        self, attempts: Attempts, file: files.File, overwrite: bool = False, progress: Progress | None = None
+        self,
+        attempts: Attempts,
+        file: files.File,
+        format: str = "jsonl",
+        overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> TransferReport:
-        with files.writing(file, overwrite) as opened, attempts.network_errors():
-            export = _ExportWriter(opened, progress)
+        with _export_writer(file, format, overwrite, progress) as export, attempts.network_errors():
             response = self._http.send(self._request(attempts), stream=True)
             try:
                 if not response.is_success:
@@ -423,10 +429,14 @@ class AsyncClient(_Base, AsyncVerbs):
             return await tenacity.AsyncRetrying(**attempts.retrying, sleep=self._sleep)(attempt)
 
     async def _export(
-        self, attempts: Attempts, file: files.File, overwrite: bool = False, progress: Progress | None = None
+        self,
+        attempts: Attempts,
+        file: files.File,
+        format: str = "jsonl",
+        overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> TransferReport:
-        with files.writing(file, overwrite) as opened, attempts.network_errors():
-            export = _ExportWriter(opened, progress)
+        with _export_writer(file, format, overwrite, progress) as export, attempts.network_errors():
             response = await self._http.send(self._request(attempts), stream=True)
             try:
                 if not response.is_success:
@@ -443,11 +453,33 @@ class AsyncClient(_Base, AsyncVerbs):
         await self._http.aclose()
 
 
-class _ExportWriter:
-    """Writes an export to a file, line by line, and counts its memories."""
+@contextmanager
+def _export_writer(
+    file: files.File, format: str, overwrite: bool, progress: Progress | None
+) -> Iterator[_ExportWriter]:
+    """Yield the writer of an export in a format; the memories arrive as lines of JSON."""
+    if format == "jsonl":
+        with files.writing(file, overwrite) as opened:
+            yield _ExportWriter(lambda line, _: opened.write(line), progress)
+        return
+    with formats.writer(format, file, overwrite) as write:
+        newest: dict[str, Any] = {}
 
-    def __init__(self, file: IO[str], progress: Progress | None) -> None:
-        self._file = file
+        def keep(_: str, memory: dict[str, Any] | None) -> None:  # the versions of a memory are consecutive
+            if newest and newest["forgotten_at"] is None and (memory is None or memory["id"] != newest["id"]):
+                write(dict(newest))
+            newest.clear()
+            newest.update(memory or {})
+
+        yield _ExportWriter(keep, progress)
+        keep("", None)
+
+
+class _ExportWriter:
+    """Checks an export line by line, passes each line and its memory to a function, and counts the memories."""
+
+    def __init__(self, write: Callable[[str, dict[str, Any] | None], object], progress: Progress | None) -> None:
+        self._write = write
         self._progress = progress
         self._rest = b""
         self._lines = self._memories = 0
@@ -464,7 +496,7 @@ class _ExportWriter:
                 raise ServerError("export: the server did not send lines of JSON. Export again.") from None
             if (found.get("format") == files.FORMAT) != (self._lines == 1):
                 raise ServerError("export: the server did not send one export. Export again.")
-            self._file.write(line.decode("utf-8") + "\n")
+            self._write(line.decode("utf-8") + "\n", found.get("memory"))
             if self._lines > 1:
                 memory_id = found.get("memory", {}).get("id")
                 self._memories += memory_id != self._last_id  # a memory has a line per version

@@ -14,6 +14,7 @@ from salience.ports import Model, Services, Stored
 from salience.records import Memory, Scope, TransferReport
 from salience.steps import scan_pages
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
+from salience.transfer.formats import Write
 
 PAGE: Final = 500
 """Memories that are read at once: few, so that an export of any size needs little memory."""
@@ -40,6 +41,18 @@ def export(services: Services, scope: Scope, file: IO[str], progress: Progress |
         last = stored.memory.id
         if progress is not None:
             progress(written)
+    return TransferReport(written)
+
+
+def export_as(services: Services, scope: Scope, write: Write, progress: Progress | None = None) -> TransferReport:
+    """Pass every visible live memory, as JSON values, to a function that writes it, and return the count."""
+    written = 0
+    for page in scan_pages(services, scope, size=PAGE):
+        for stored in page:
+            write(as_record(replace(stored, vector=None, tokens=None))["memory"])
+            written += 1
+            if progress is not None:
+                progress(written)
     return TransferReport(written)
 
 

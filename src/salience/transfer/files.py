@@ -13,6 +13,8 @@ from salience.lines import parsed_object
 
 FORMAT: Final = "salience"
 VERSION: Final = 1
+MEM0: Final = '{"results": ['
+"""Start of an export in the format of mem0."""
 INSTANTS: Final = ("created_at", "updated_at", "tier_since", "accessed_at", "expires_at", "forgotten_at", "changed_at")
 """Fields of a memory that are instants."""
 BUFFER: Final = 65_536
@@ -80,6 +82,8 @@ def is_export(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             head = file.readline(1_000_000)
+        if head.rstrip() == MEM0.encode():
+            return True
         record = parsed_object(1, head) if head.strip() else {"format": FORMAT}
     except (OSError, ImportLineError):
         return False

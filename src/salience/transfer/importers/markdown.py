@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, Any, Final
 from urllib.parse import unquote
 
 from salience.errors import InputError, Words
@@ -23,6 +23,10 @@ from salience.text import content_hash
 from salience.transfer.importers.records import Item, Problem, Record, files_in, instant, key, name, names, original
 
 SUFFIXES: Final = (".md", ".markdown")
+OWN: Final = frozenset(
+    "kind importance weight tags entities fact_key speaker environment project user_id agent_id session_id".split()
+)
+"""Fields in the notes of an export of Salience that a draft has too."""
 LONGEST: Final = 1500
 """Bytes of a note that stays whole, and of a section: about as much as an embedding model reads."""
 DATES: Final = ("created", "created_at", "date created", "creation date", "date")
@@ -76,6 +80,9 @@ def _note(source: str, number: int, path: PurePosixPath, data: bytes, modified: 
     if found := FRONT_MATTER.match(text):
         front, body = found[1], text[found.end() :]
     values = properties(front)
+    if values.get("from") == "salience":
+        yield _exported(source, number, path, front, body)
+        return
     title = next(iter(_texts(values.get("title"))), path.stem)
     called = names([path.stem, *_texts(values.get("aliases") or values.get("alias"), ",")])  # what links name it by
     created = _created(values, path.stem) or modified
@@ -96,6 +103,24 @@ def _note(source: str, number: int, path: PurePosixPath, data: bytes, modified: 
             "metadata": {**original(record), **({"links": links} if links else {})},
         }
         yield Record(number, draft)
+
+
+def _exported(source: str, number: int, path: PurePosixPath, front: str, body: str) -> Item:
+    """Return the memory in a note that an export in Markdown wrote: each field is JSON on a line of its own."""
+    found: dict[str, Any] = {}
+    try:
+        for line in front.rstrip("\n").split("\n"):
+            field, _, value = line.partition(": ")
+            found[field] = parsed(value)
+        draft = {field: value for field, value in found.items() if field in OWN}
+        draft |= {"content": body.strip("\n"), "key": key(source, found.get("id"))}
+        draft |= {"created_at": instant("created", found.get("created")), "metadata": original(found)}
+        older = found.get("supersedes")
+        return Record(
+            number, draft, supersedes=older and key(source, older), ended=instant("expires", found.get("expires"))
+        )
+    except (ValueError, InputError):
+        return Problem(number, f"{path}: front matter that is not as exported", "Give the note as it was exported.")
 
 
 def sections(text: str) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -17,7 +17,18 @@ from typing import IO, Any
 
 from salience.errors import InputError, Words
 from salience.text import content_hash
-from salience.transfer.importers.records import Item, Record, converted, instant, json_of, key, name, names, original
+from salience.transfer.importers.records import (
+    Item,
+    Record,
+    converted,
+    instant,
+    json_of,
+    key,
+    name,
+    names,
+    original,
+    required,
+)
 
 
 def read(file: IO[bytes] | Path) -> Iterator[Item]:
@@ -40,9 +51,7 @@ def _record(number: int, item: dict[str, Any]) -> Record:
         first, *rest = field.split("_")
         return item[field] if field in item else item.get(first + "".join(map(str.capitalize, rest)))
 
-    content = item.get("memory") or item.get("data")
-    if not isinstance(content, str) or not content.strip():
-        raise InputError("memory", None, "Give the text of the memory.", "is missing or no text")
+    content = required(item, "memory", "data")
     created = instant("created_at", get("created_at"))
     day = get("expiration_date")
     expires = instant("expiration_date", day)
