@@ -68,9 +68,13 @@ class Files:
             if (cursor := page.cursor) is None:
                 return
 
+    def is_here(self, memory: Record) -> bool:
+        """Return whether `memory` belongs to this very place; memories shared with other users do not."""
+        return memory.scope.home_key == self._home_key
+
     def owns(self, memory: Record) -> bool:
-        """Return whether `memory` is a file of this very place; files shared with other users are not."""
-        return memory.scope.home_key == self._home_key and memory.kind == KIND and "path" in memory.metadata
+        """Return whether `memory` is a file of this very place."""
+        return self.is_here(memory) and memory.kind == KIND and "path" in memory.metadata
 
     def read(self, path: str) -> File | None:
         """Return the file at `path`, or None."""
