@@ -6,8 +6,6 @@ Not taken over, since there is no disk: file modes, symbolic links, and bytes th
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -410,11 +408,3 @@ def test_async_claude(memory):
         return claude.results
 
     assert anyio.run(main)[0].endswith("0B\t/memories")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("module", "framework", "extra"), [("anthropic", "anthropic", "anthropic")])
-def test_without_the_framework_the_import_names_the_pip_command(module, framework, extra):
-    program = f"import sys; sys.modules[{framework!r}] = None; import salience.integrations.{module}"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert f'pip install "salience[{extra}]"' in run.stderr.splitlines()[-1]

@@ -14,8 +14,12 @@ from salience.errors import MissingExtraError
     ("adapter", "framework", "extra"),
     [
         ("agent_framework", "agent_framework", "agent-framework"),
+        ("anthropic", "anthropic", "anthropic"),
         ("google_adk", "google.adk", "google-adk"),
         ("llama_index", "llama_index.core", "llama-index"),
+        ("openai_agents", "agents", "openai-agents"),
+        ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
+        ("pydantic_ai", "pydantic_ai_harness", "pydantic-ai"),
     ],
 )
 def test_the_error_names_the_extra(monkeypatch, adapter, framework, extra):

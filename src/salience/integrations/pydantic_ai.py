@@ -11,11 +11,10 @@ import anyio
 
 from salience.errors import InputError, MissingExtraError, StaleError
 from salience.integrations import Memory
-from salience.integrations.files import PART, File, Files, directory_tag
 from salience.integrations.files import KIND as FILE
+from salience.integrations.files import PART, File, Files, directory_tag
 from salience.keywords import CallerKeywords
 from salience.rank.profiles import ProfileLike
-from salience.records import Memory as Record
 from salience.text import content_hash
 
 try:
@@ -110,7 +109,7 @@ class SalienceMemoryStore:
         """Return the first `limit` paths that start with `prefix`, sorted."""
         _check_prefix(prefix)
         _check_positive("limit", limit)
-        heads = await _in_thread(list, self._files.heads())
+        heads = await _in_thread(lambda: [*self._files.heads()])
         return sorted(path for head in heads if (path := head.metadata["path"]).startswith(prefix))[:limit]
 
     async def search(
@@ -128,7 +127,8 @@ class SalienceMemoryStore:
         tag = directory_tag(prefix.rpartition("/")[0])
         below = [head for head in self._files.heads(tag) if head.metadata["path"].startswith(prefix)]
         below.sort(key=lambda head: str(head.metadata["path"]))
-        paths = {id: head.metadata["path"] for head in below[:max_files] for id in _ids(head)}
+        shown = below[:max_files]
+        paths = {part: head.metadata["path"] for head in shown for part in (head.id, *head.metadata.get("parts", ()))}
         found = self._files.memory.recall(
             query,
             kinds=(FILE, PART),
@@ -167,18 +167,17 @@ class SalienceMemoryStore:
             number = 1 if file is None else file.memory.version + 1
             operations.append([operation.id, operation.fingerprint, file is not None, number])
         operations = operations[-KEPT:]
-        fields = {
-            "metadata": {
-                **({"written": {**metadata}} if metadata else {}),
-                **({"operations": operations} if operations else {}),
-            },
-            "tags": [_operation_tag(one[0]) for one in operations],
-        }
+        tags = [_operation_tag(one[0]) for one in operations]
+        kept: dict[str, Any] = {"operations": operations} if operations else {}
+        if metadata:
+            if not all(isinstance(text, str) for pair in metadata.items() for text in pair):
+                raise TypeError("memory metadata keys and values must be strings")
+            kept["written"] = dict(metadata)
         try:
             if file is None:
-                written = self._files.create(path, content, **fields)
+                written = self._files.create(path, content, metadata=kept, tags=tags)
             else:
-                written = self._files.write(file, content, reason="written by the agent", **fields)
+                written = self._files.write(file, content, metadata=kept, tags=tags, reason="written by the agent")
         except (FileExistsError, StaleError):
             raise _conflict(path) from None
         return MemoryMutation(written.version, replayed=False, existed=file is not None)
@@ -211,8 +210,8 @@ class SalienceMemoryStore:
         changes = self._files.memory.changes(change="forget", limit=100, **self._files.where).changes
         deleted = [version.memory for version in changes if self._files.is_here(version.memory)]
         for memory in [*self._files.heads(tag), *(memory for memory in deleted if tag in memory.tags)]:
-            for id, fingerprint, existed, number in memory.metadata.get("operations", ()):
-                if id == operation.id:
+            for known, fingerprint, existed, number in memory.metadata.get("operations", ()):
+                if known == operation.id:
                     _check_fingerprint(operation, fingerprint == operation.fingerprint)
                     return MemoryMutation(f"{memory.id}:{number}", replayed=True, existed=existed)
         for memory in deleted:
@@ -330,11 +329,6 @@ def _operation_tag(id: str) -> str:
 def _reason(operation: MemoryOperation) -> str:
     """Return the reason of a deletion, which names its operation."""
     return f"deleted by the agent: {_operation_tag(operation.id)} {content_hash(operation.fingerprint)[:32]}"
-
-
-def _ids(head: Record) -> list[str]:
-    """Return the ids of the memories that hold a file."""
-    return [head.id, *head.metadata.get("parts", ())]
 
 
 def _snippet(text: str, query: str, width: int) -> str:
