@@ -825,7 +825,7 @@ class Engine:
         """Store the memories of an export, drafts as lines of JSON, or another system's export; return the counts.
 
         Args:
-            file: a path or an open file; for the sources `claude-code`, `markdown` and `obsidian` also a folder.
+            file: a path or an open file; a folder for the sources in `salience.transfer.importers.FOLDERS`.
             source: name of the other system, from `salience.transfer.importers.SOURCES`; None: an export or drafts.
             on_error: at an invalid line or record, `"stop"` stores nothing and raises; `"skip"` reports it and
                 continues.

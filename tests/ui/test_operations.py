@@ -170,6 +170,15 @@ def test_drafts_are_imported_into_the_scope(client, engine):
     assert sorted((one.content, one.scope.user_id) for one in found) == [("first", "ann"), ("second", None)]
 
 
+def test_the_export_of_another_system_is_imported(client, engine):
+    data = b'{"results": [{"id": "m1", "memory": "Ann likes tea", "user_id": "ann"}]}'
+    assert "1 memory stored" in upload(client, data, source="mem0").text
+    assert [memory.key for memory in engine.list(user_id="ann").memories] == ["mem0:m1"]
+    refused = upload(client, data, source="elsewhere")
+    assert refused.status_code == 422
+    assert "mem0" in refused.text
+
+
 def test_an_invalid_line_stops_the_import_or_is_skipped(client, engine):
     data = DRAFTS + b'{"content": 7, "note": "<b>"}\n'
     stopped = upload(client, data)

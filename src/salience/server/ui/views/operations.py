@@ -28,6 +28,7 @@ from salience.server.rest import parsing
 from salience.server.rest.responses import LinesResponse
 from salience.server.ui.login import LOCAL
 from salience.server.ui.page import COORDINATES, Form, Page, Visit, check_csrf
+from salience.transfer.importers import SOURCES
 from salience.wire.requests import VerbRequest
 from salience.wire.verbs import VERBS, Verb
 
@@ -143,13 +144,14 @@ def import_(page: Visit, upload: Annotated[Upload, Depends(_upload)]) -> Respons
     """Store the memories of a file, and return the page with the counts and the skipped lines."""
     if upload.file is None:
         raise InputError("file", None, "Choose an export, or lines of drafts.", "is empty")
+    source = upload.fields.get("source") or None
     home = {name: page.query[name] for name in COORDINATES if page.query.get(name)}  # of drafts that name none
     on_error = checks.choice("on_error", upload.fields.get("on_error", "stop"), ("stop", "skip"))
     try:
         report: TransferReport = page.site.gate.apply(
             page.grant,
             VERBS["import_"],
-            {"on_error": on_error, **home},
+            {"source": source, "on_error": on_error, **home},
             lambda engine, **given: engine.import_(upload.file, **given),
         )
     except ImportLineError as error:
@@ -202,6 +204,7 @@ def _page(page: Page, status: int = 200, **results: Any) -> Response:
         "latencies": page.site.metrics.latencies() if sees_store and page.site.metrics is not None else [],
         "is_file": page.site.database is not None and not _on_server(page),
         "may_import": page.may("import_"),
+        "sources": list(SOURCES),
         "may_keys": page.may(KEYS),
         "is_admin": page.grant.may("admin"),
         "keys": keys,
