@@ -22,6 +22,16 @@ from bench.corpus import Lookup
 
 BASE: Final = "import numpy, sqlalchemy"
 COMMAND: Final = "import sys; sys.argv[1:] = [{!r}]; from salience.cli import main; main()"
+HOOK: Final = """
+import io, os, sys
+event = b'{"session_id": "s", "cwd": "/", "prompt": "What does Alice drink?"}'
+sys.stdin = io.TextIOWrapper(io.BytesIO(event))
+sys.argv[1:] = ["--store", os.environ["HOOK_FILE"], "hook", "UserPromptSubmit", "--project", "p"]
+from salience.cli import main
+main()
+"""
+MEMORIES: Final = 1000
+"""Memories in the store of the hook."""
 FIRST: Final = "from bench.startup import recall_once; recall_once()"
 CASES: Final = {
     "python": "pass",
@@ -31,6 +41,7 @@ CASES: Final = {
     "open a file, recall once": FIRST,
     "salience --version": COMMAND.format("--version"),
     "salience --help": COMMAND.format("--help"),
+    "salience hook UserPromptSubmit": HOOK,
 }
 
 
@@ -51,7 +62,11 @@ def main() -> None:
         file = str(Path(folder) / "first.db")
         with salience.connect(file, embedder=Lookup()) as memory:
             memory.remember("Alice drinks tea in the morning", user_id="alice")
-        environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "STARTUP_FILE": file}
+        hooked = str(Path(folder) / "hooked.db")
+        with salience.connect(hooked) as memory:
+            notes = [{"content": f"Alice drinks tea number {number}"} for number in range(MEMORIES)]
+            memory.remember_many(notes, project="p")
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "STARTUP_FILE": file, "HOOK_FILE": hooked}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for _ in range(runs + 1):  # the first one compiles
             for name, code in CASES.items():

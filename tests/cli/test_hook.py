@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import salience
 import servers
 from salience import settings
-from salience.cli import app
+from salience.cli import app, hook
 from salience.models import registry
 from salience.records import ANY
 from salience.transfer.importers import claude_code
@@ -285,3 +285,22 @@ def test_a_server_works_too(client, agent_in, target, monkeypatch):
         assert agent.stored() == [("user", RULE), ("assistant", DONE)]
         assert RULE in agent.prompt("second", QUESTION)
         assert "project=" in agent.start("third")
+
+
+def test_a_long_session_is_stored_in_several_transactions(agent_in, monkeypatch):
+    agent = agent_in("claude-code")
+    monkeypatch.setattr(hook, "BATCH", 3)
+    monkeypatch.setattr(hook, "BATCH_SIZE", 100)
+    sizes = []
+    ingest = salience.engine.Engine.ingest
+    monkeypatch.setattr(
+        salience.engine.Engine,
+        "ingest",
+        lambda self, turns, **where: sizes.append(len(turns)) or ingest(self, turns, **where),
+    )
+    texts = [f"Turn {number}" for number in range(4)] + ["a" * 60, "b" * 60, "c" * 200, "last"]
+    for text in texts:
+        agent.write("first", "user", text)
+    agent.stop("first", "Done.")
+    assert [text for _, text in agent.stored()] == [*texts, "Done."]
+    assert sizes == [3, 2, 1, 1, 2]

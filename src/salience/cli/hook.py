@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -49,8 +50,10 @@ MOST: Final = 5
 """Maximum hits for a prompt."""
 QUERY: Final = 4000
 """Characters of a prompt that are searched for."""
-BATCH: Final = 100
+BATCH: Final = 50
 """Turns of one transaction: if the time limit ends the command, the next event goes on after them."""
+BATCH_SIZE: Final = 1_000_000
+"""Characters of one transaction, unless a turn alone has more; a server refuses bodies over 8 MiB."""
 START: Final = "What has to be known before work begins?"
 PLACE: Final = "Memories of this project: give project={} to the memory tools.\n"
 WITHOUT_USAGE_ERRORS: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -212,7 +215,6 @@ def _logged(path: object) -> list[dict[str, Any]]:
             "content": draft["content"],
             "speaker": draft["speaker"],
             "timestamp": draft["created_at"],
-            "metadata": draft["metadata"],
             "key": draft["key"],
         }
         for draft in drafts
@@ -232,5 +234,8 @@ def _store(memory: Engine | Client, turns: Sequence[dict[str, Any]], session: An
         if cursor is None:
             break
     new = [turn for turn in turns if not known & {turn["key"], f"{turn['key']}#1"}]  # a long turn is stored in parts
-    for start in range(0, len(new), BATCH):
-        memory.ingest(new[start : start + BATCH], session_id=session, **where)
+    while new:
+        sizes = accumulate(len(turn["content"]) for turn in new[:BATCH])
+        count = max(sum(size <= BATCH_SIZE for size in sizes), 1)
+        memory.ingest(new[:count], session_id=session, **where)
+        new = new[count:]
