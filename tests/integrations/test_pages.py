@@ -13,7 +13,7 @@ from salience.engine import Engine
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "integrations").glob("*.md"))
 FENCE = re.compile(r"^```python *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-"""A fence, with the words after `python`: nothing, or `no-run` and the reason."""
+"""A fence, with the words after `python`: nothing, or `no-run`, where the page says why."""
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{category}")  # of frameworks, at their import
@@ -29,7 +29,7 @@ def test_the_examples_of_a_page_run(page, monkeypatch, tmp_path):
     namespace = {"__name__": "__main__"}
     for words, block in blocks:
         if words:
-            assert re.fullmatch(r"no-run \S.+", words), f"give the reason after no-run, not {words!r}"
+            assert words.startswith("no-run"), words
             continue
         try:
             exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 - our own example

@@ -200,7 +200,7 @@ class SalienceStore(BaseStore):
             for record in self._scan(op.namespace_prefix, *([UNINDEXED] if query else [INDEXED, UNINDEXED])):
                 if len(found) >= end:
                     break
-                if _accepts(op.filter, record.value):
+                if accepts(op.filter, record.value):
                     found.append((record, None))
         found = found[op.offset : end]
         if op.refresh_ttl:
@@ -212,7 +212,7 @@ class SalienceStore(BaseStore):
         view, size = self._view(op.namespace_prefix), min(max(end, 1) * (4 if op.filter else 1), LIMIT)
         while True:
             hits = self._memory.recall(query, **view, kinds=[INDEXED, PART], profile=self._profile, limit=size).hits
-            found = [pair for pair in self._items(hits) if _accepts(op.filter, pair[0].value)]
+            found = [pair for pair in self._items(hits) if accepts(op.filter, pair[0].value)]
             if len(found) >= end or len(hits) < size or size == LIMIT:
                 return found
             size = min(4 * size, LIMIT)
@@ -277,7 +277,7 @@ class SalienceStore(BaseStore):
     def _drafts(self, name: Name, op: PutOp) -> list[dict[str, Any]]:
         """Return the fields of the memories of an item: one for each of its texts, or one for none."""
         namespace, key = name
-        value = _plain(op.value)
+        value = plain(op.value)
         paths = self._fields if op.index is None else op.index or []
         found = [text for path in paths for text in (_whole(value) if path == "$" else get_text_at_path(value, path))]
         texts = [text for text in dict.fromkeys(found) if text.strip()]
@@ -320,7 +320,7 @@ class _Record:
 
     @property
     def value(self) -> dict[str, Any]:
-        return dict(_plain(self.data["value"]))
+        return dict(plain(self.data["value"]))
 
     @property
     def parts(self) -> int:
@@ -354,7 +354,7 @@ def _changed(old: Stored, draft: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields in which a memory differs from a draft; all, if the draft or the memory expires."""
     data = {ROOT: draft["metadata"][ROOT]}
     same_text = (old.content, old.kind) == (draft["content"], draft["kind"])
-    if same_text and _plain(old.metadata.get(ROOT)) == data[ROOT] and old.expires_at is None and draft["ttl"] is None:
+    if same_text and plain(old.metadata.get(ROOT)) == data[ROOT] and old.expires_at is None and draft["ttl"] is None:
         return {}
     text = {} if same_text else {name: draft[name] for name in ("content", "kind", "fact_key")}
     return {"metadata": {**old.metadata, **data}, "ttl": draft["ttl"], **text}
@@ -378,11 +378,11 @@ def _fact_key(name: Name, part: int) -> str:
     return f"{short}#{part}" if part else short
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a JSON value made of dicts and lists."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _whole(value: Any) -> list[str]:
@@ -413,7 +413,7 @@ def _matches(condition: MatchCondition, namespace: Sequence[str]) -> bool:
     return all(wanted in ("*", label) for wanted, label in zip(path, labels, strict=True))
 
 
-def _accepts(filter: Mapping[str, Any] | None, value: Mapping[str, Any]) -> bool:
+def accepts(filter: Mapping[str, Any] | None, value: Mapping[str, Any]) -> bool:
     """Return whether a value passes a filter; a key with periods that the value has not is a path."""
     return all(_passes(_at(value, key), wanted) for key, wanted in (filter or {}).items())
 
@@ -430,13 +430,13 @@ def _passes(found: Any, wanted: Any) -> bool:
         return all(_compares(found, name, other) for name, other in wanted.items())
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(_passes(found.get(name), other) for name, other in wanted.items())
-    return bool(found == _plain(wanted))
+    return bool(found == plain(wanted))
 
 
 def _compares(found: Any, name: str, wanted: Any) -> bool:
     if name not in _COMPARE:
         raise InputError("filter", name, f"Choose one of: {', '.join(_COMPARE)}.")
     try:
-        return bool(_COMPARE[name](found, _plain(wanted)))
+        return bool(_COMPARE[name](found, plain(wanted)))
     except TypeError:  # a text and a number have no order
         return False
