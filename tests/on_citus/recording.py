@@ -30,7 +30,7 @@ MULTI_SHARD: Final[Mapping[str, str]] = {
     "sql_store.adopt_all": "it drops what was laid by once it is in use, whosever it is",
     "store.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
 }
-"""Functions of `salience.store` whose statements are about all tenants -> why; they run as the operator."""
+"""Functions of the store whose statements are about all tenants -> why; maintenance runs them as the operator."""
 CHECKS: Final = ("checking", "integrity")
 """Modules that look at, or fill, tables as a whole, at the wish of whoever looks after the server."""
 STORE: Final = "salience.store."

@@ -7,6 +7,7 @@ from on_citus.cluster import emptied
 from on_citus.fixtures import on_a_cluster, real_cluster, stub_cluster
 from on_citus.recording import MULTI_SHARD, Bounds, Said, after, recording
 from on_citus.statements import Value, read
+from salience.errors import EmbedderError
 from salience.rank import profiles
 from salience.store.postgres import connection as connections
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
@@ -176,11 +177,23 @@ class Told(PlantedEmbedder):
         super().__init__(dimension=32)
 
 
-def every_verb(dsn, tmp_path):
-    """Use a store as people do, every verb of it; return how many memories are left in the end."""
-    clock = StoppedClock()
-    memory = salience.connect(dsn, embedder=PlantedEmbedder(), clock=clock)
-    ann = {"user_id": "ann", "project": "p"}
+class Failing(PlantedEmbedder):
+    """An embedder that fails while it is `down`."""
+
+    down = False
+
+    def embed(self, texts, /):
+        if self.down:
+            raise EmbedderError("embedder 'planted' failed. Wait.")
+        return super().embed(texts)
+
+
+ANN = {"user_id": "ann", "project": "p"}
+
+
+def every_request(memory, clock, embedder, tmp_path):
+    """Use a store as agents do: every verb that is about the memories of one tenant."""
+    ann = ANN
     first = memory.remember("Ann lives in Oslo", key="k", tags=["home"], fact_key="city", **ann).memory
     memory.remember("Ann lives in Rome", fact_key="city", supersedes=first.id, session_id="s", **ann)
     texts = [f"note {number} of the trip to Rome with Bob" for number in range(12)]
@@ -202,17 +215,24 @@ def every_verb(dsn, tmp_path):
     memory.end_session("s", **ann)
     memory.consolidate(**ann)
     memory.reflect(**ann)
-    clock.advance(days=400)
-    memory.upkeep()
     memory.export(tmp_path / "all.jsonl")
     memory.erase([first.id], **ann)
     memory.erase(**ann)
     memory.import_(tmp_path / "all.jsonl")
+    embedder.down = True
+    late = memory.remember("Ann moved to Turin", **ann)
+    embedder.down = False
+    memory.remember("Ann likes Turin", **ann)  # this embeds the former too
+    assert late.status == "pending"
+    assert memory.stats(**ann).pending == 0
+
+
+def all_maintenance(memory, clock):
+    """Look after a store: every verb that may be about all tenants."""
+    clock.advance(days=400)
+    memory.upkeep()
     memory.reembed(Told())
     memory.doctor()
-    left = memory.stats(user_id=salience.ANY, project=salience.ANY).memories
-    memory.close()
-    return left
 
 
 @pytest.fixture(params=["stub", pytest.param("real", marks=on_a_cluster)])
@@ -223,13 +243,20 @@ def cluster(request):
 
 
 @pytest.mark.parametrize("exact_rows", ["5000", "0"])
-def test_every_verb_says_nothing_that_a_cluster_would_not_answer_from_one_shard(
+def test_requests_ask_only_the_shard_of_their_tenant_and_maintenance_only_what_is_listed(
     cluster, exact_rows, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", exact_rows)
-    with recording() as record:
-        left = every_verb(cluster.engine, tmp_path)
-    assert record.faults() == []
-    assert left > 0
+    clock, embedder = StoppedClock(), Failing()
+    with recording() as requests:
+        memory = salience.connect(cluster.engine, embedder=embedder, clock=clock)
+        every_request(memory, clock, embedder, tmp_path)
+    with recording() as maintenance:
+        all_maintenance(memory, clock)
+        left = memory.stats(user_id=salience.ANY, project=salience.ANY).memories
+        memory.close()
+    assert requests.faults() == maintenance.faults() == []
+    assert requests.multi_shard() == set()
     checks = ("checking.", "integrity.")
-    assert {origin for origin in record.multi_shard() if not origin.startswith(checks)} == set(MULTI_SHARD)
+    assert {origin for origin in maintenance.multi_shard() if not origin.startswith(checks)} == set(MULTI_SHARD)
+    assert left > 0

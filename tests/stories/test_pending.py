@@ -225,6 +225,16 @@ def test_a_successful_write_embeds_a_few_pending_memories(memory, embedder):
     assert lacking(memory) == [f"text {number}" for number in range(FEW, FEW + 3)]
 
 
+def test_a_write_embeds_pending_memories_of_its_own_tenant_alone_and_upkeep_those_of_all(memory, embedder):
+    other = memory.of("other")
+    while_down(other, embedder, "of the other")
+    while_down(memory, embedder, "own")
+    memory.remember("well again")
+    assert lacking(memory) == ["of the other"]
+    assert memory.upkeep().embedded == 1
+    assert lacking(memory) == []
+
+
 def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memory, embedder, wait):
     while_down(memory, embedder, "poison", "a")
     assert memory.remember("well").status == "created"
