@@ -33,7 +33,7 @@ def memory(request: pytest.FixtureRequest, target: str, model: MiniLM) -> Iterat
 
 
 @pytest.fixture
-def local(target: str) -> Iterator[Memory]:
+def local(target: str, model: MiniLM) -> Iterator[Memory]:
     """Yield an empty memory on a file, for what no kind of connection changes."""
-    with salience.connect(target) as engine:
+    with salience.connect(target, embedder=model) as engine:
         yield engine
