@@ -36,7 +36,7 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     for folder in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(folder, str(tmp_path / folder.lower()))
     for name in set(os.environ):
-        if name.upper().startswith("SALIENCE_") and name not in ("SALIENCE_TEST_DATA", "SALIENCE_TEST_POSTGRES"):
+        if name.upper().startswith("SALIENCE_") and not name.startswith("SALIENCE_TEST_"):
             monkeypatch.delenv(name)
 
 

@@ -1,15 +1,26 @@
-"""A connected memory of each kind: a file, and, in the slow run, PostgreSQL and a server."""
+"""A connected memory of each kind: a file, and, in the slow run, PostgreSQL and a server.
+
+In the environment of the frameworks that cannot be installed beside the server, the server is a process of the main
+environment: the variable SALIENCE_TEST_COMMAND is the path of its command.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
 
 import salience
-import servers
+from salience.engine import Engine
 from salience.integrations import Memory
 from salience.models.minilm import MiniLM
+
+COMMAND = "SALIENCE_TEST_COMMAND"
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +39,31 @@ def memory(request: pytest.FixtureRequest, target: str, model: MiniLM) -> Iterat
         if request.param != "server":
             yield engine
             return
-        with servers.live(engine) as url, salience.connect(url, api_key="any") as client:  # type: ignore[arg-type]
+        with _served(engine, target) as url, salience.connect(url, api_key="any") as client:
             yield client
+
+
+@contextmanager
+def _served(engine: Engine, target: str) -> Iterator[str]:
+    """Yield the URL of a server: of the engine in this process, or of a new store beside it in another process."""
+    if find_spec("fastapi"):
+        import servers
+
+        with servers.live(engine) as url:
+            yield url
+        return
+    if COMMAND not in os.environ:
+        pytest.skip(f"this environment has no server; set {COMMAND} to the path of a salience command that has one")
+    process = subprocess.Popen(
+        [os.environ[COMMAND], "--store", f"{target}.served", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        lines = (json.loads(line) for line in process.stderr if line.startswith("{"))
+        yield next(line["url"] for line in lines if line["event"] == "serving")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture

@@ -1,0 +1,140 @@
+"""A memory store for the `MemoryManager` of Strands Agents."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import anyio.to_thread
+
+from salience.context import FOOTER, HEADER, UNSURE
+from salience.errors import MissingExtraError
+from salience.integrations import Memory
+from salience.keywords import CallerKeywords
+from salience.rank.profiles import ProfileLike
+from salience.records import Hit
+from salience.text import content_hash, spelled
+
+try:
+    from strands.memory import (
+        AddMessagesContext,
+        ExtractionConfig,
+        InjectionFormatContext,
+        InvocationTrigger,
+        MemoryEntry,
+        MemoryStore,
+        SearchOptions,
+    )
+    from strands.types.content import Message
+except ImportError as error:
+    raise MissingExtraError("salience.integrations.strands", "strands") from error
+
+QUERY: Final = 10_000
+"""Maximum length of a question, characters; the rest of a longer query is not searched for."""
+
+
+class SalienceMemoryStore(MemoryStore):
+    """The memories of one user, for the `stores` of a `MemoryManager`.
+
+    Args:
+        memory: a connection.
+        name: name of the store in the manager and its tools.
+        description: description of the store in the manager's tools.
+        user_id, agent_id, project: coordinates of the memories.
+        session_id: session of the conversation that the manager hands over; None for a new one.
+        profile: ranks the memories; None for the connection's.
+        max_search_results: maximum number of memories in an answer; None for the profile's.
+        writable: whether the manager may write.
+        extraction: when the manager hands over the conversation; True: after every run of the agent. False: never.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        name: str = "salience",
+        description: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        project: str | None = None,
+        session_id: str | None = None,
+        profile: ProfileLike | None = None,
+        max_search_results: int | None = None,
+        writable: bool = True,
+        extraction: ExtractionConfig | bool = True,
+    ) -> None:
+        self.name, self.description, self.max_search_results, self.writable = (
+            name, description, max_search_results, writable,
+        )  # fmt: skip
+        self.extraction: ExtractionConfig | bool | None = extraction and writable
+        if extraction is True and writable:
+            self.extraction = ExtractionConfig(trigger=InvocationTrigger())
+        self.session_id = session_id or str(uuid.uuid4())
+        self._memory, self._profile = memory, profile
+        self._where: CallerKeywords = {"user_id": user_id, "agent_id": agent_id, "project": project}
+
+    async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
+        """Return the memories that answer a query, best first."""
+        if not query.strip():
+            return []
+        given = options.get("max_search_results") if options else None
+        recall = partial(
+            self._memory.recall,
+            query[:QUERY],
+            limit=self.max_search_results if given is None else given,
+            profile=self._profile,
+            **self._where,
+        )
+        return [_as_entry(hit) for hit in await anyio.to_thread.run_sync(recall)]
+
+    async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str:
+        """Store a fact and return its id; a text that is stored already is not stored again."""
+        remember = partial(self._memory.remember, content, metadata=metadata, **self._where)
+        return (await anyio.to_thread.run_sync(remember)).memory.id
+
+    async def add_messages(self, messages: list[Message], context: AddMessagesContext | None = None) -> int:
+        """Store messages with text as turns of the session and return their number; a retry stores nothing twice."""
+        numbers = context.sequence_numbers if context and context.sequence_numbers else [None] * len(messages)
+        turns = []
+        for number, message in zip(numbers, messages, strict=True):
+            text = "\n".join(block["text"] for block in message["content"] if block.get("text")).strip()
+            if text:
+                identity = content_hash(json.dumps([self.session_id, number, message["role"], text]))
+                turns.append({"content": text, "speaker": message["role"], "key": f"strands:{identity}"})
+        if turns:
+            ingest = partial(self._memory.ingest, turns, session_id=self.session_id, **self._where)
+            await anyio.to_thread.run_sync(ingest)
+        return len(turns)
+
+
+def format_memories(context: InjectionFormatContext, **_: Any) -> str:
+    """Return memories as `context` quotes them, and say so if none clearly answers.
+
+    For `MemoryManager(stores=[...], injection={"format": format_memories})`.
+    """
+    if not context.entries:
+        return ""
+    lines = []
+    for entry in context.entries:
+        known = {name: value for name, value in (entry.metadata or {}).items() if name in ("id", "date", "speaker")}
+        weak = {"weak": True} if (entry.metadata or {}).get("weak") else {}
+        lines.append(spelled(json.dumps({**known, **weak, "content": entry.content}, ensure_ascii=False), "<>&`"))
+    unsure = all((entry.metadata or {}).get("weak") for entry in context.entries)
+    return "\n".join((UNSURE if unsure else HEADER, *lines, FOOTER))
+
+
+def _as_entry(hit: Hit) -> MemoryEntry:
+    memory = hit.memory
+    metadata = {
+        "id": memory.id,
+        "date": memory.created_at.isoformat(timespec="seconds"),
+        "speaker": memory.speaker,
+        "score": round(hit.score, 4),
+        "confidence": None if hit.confidence is None else round(hit.confidence, 4),
+        "weak": hit.weak,
+        **memory.metadata,
+    }
+    return MemoryEntry(content=memory.content, metadata=metadata)
