@@ -10,13 +10,12 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 
 import pytest
 
 import salience
-from salience.engine import Engine
+from salience import ANY
 from salience.integrations import Memory
 from salience.models.minilm import MiniLM
 
@@ -34,28 +33,30 @@ def model() -> MiniLM:
 )
 def memory(request: pytest.FixtureRequest, target: str, model: MiniLM) -> Iterator[Memory]:
     """Yield an empty memory with the default embedder."""
+    if request.param == "server" and not find_spec("fastapi"):
+        with salience.connect(request.getfixturevalue("other_process"), api_key="any") as client:
+            yield client
+            client.erase(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
+        return
     place = request.getfixturevalue("tables") if request.param == "postgres" else target
     with salience.connect(place, embedder=model) as engine:
         if request.param != "server":
             yield engine
             return
-        with _served(engine, target) as url, salience.connect(url, api_key="any") as client:
+        import servers
+
+        with servers.live(engine) as url, salience.connect(url, api_key="any") as client:  # type: ignore[arg-type]
             yield client
 
 
-@contextmanager
-def _served(engine: Engine, target: str) -> Iterator[str]:
-    """Yield the URL of a server: of the engine in this process, or of a new store beside it in another process."""
-    if find_spec("fastapi"):
-        import servers
-
-        with servers.live(engine) as url:
-            yield url
-        return
+@pytest.fixture(scope="session")
+def other_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the URL of a server in the main environment, where this environment can have none."""
     if COMMAND not in os.environ:
         pytest.skip(f"this environment has no server; set {COMMAND} to the path of a salience command that has one")
+    store = tmp_path_factory.mktemp("served") / "agent.db"
     process = subprocess.Popen(
-        [os.environ[COMMAND], "--store", f"{target}.served", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
+        [os.environ[COMMAND], "--store", store, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stderr is not None
