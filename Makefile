@@ -1,6 +1,7 @@
 # make demo              the main use case on a local file
 # make test              lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
 # make test-all          the slow tests too: PostgreSQL, several processes, kill -9, servers, every surface, Node; the fast ones unless they passed already
+# make test-frameworks   the adapters of Strands and CrewAI, which need an environment without the server; part of test-all
 # make lint              format, lint rules, types, layers
 # make bench             docs/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
 # make bench-everyday    tables of docs/evaluation.md: what comes first on the everyday worlds, beside other stores
@@ -21,6 +22,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
+FRAMEWORKS := .venv-frameworks
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
@@ -28,7 +30,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots clean
+.PHONY: demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -37,8 +39,14 @@ test: lint
 	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow"
 	touch $(VENV)/.tested
 
-test-all: $(VENV)/.tested
+test-all: $(VENV)/.tested $(FRAMEWORKS)/.installed
 	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m slow
+	$(MAKE) test-frameworks
+
+test-frameworks: $(VENV)/.dev $(FRAMEWORKS)/.installed
+	SALIENCE_TEST_COMMAND=$(abspath $(BIN))/salience $(FRAMEWORKS)/bin/pytest tests/integrations/test_strands.py tests/integrations/test_crewai.py
+	$(FRAMEWORKS)/bin/pytest tests/integrations/test_pages.py -k "strands or crewai"
+	$(FRAMEWORKS)/bin/mypy -p salience.integrations.strands -p salience.integrations.crewai
 
 $(VENV)/.tested: $(wildcard $(shell git ls-files)) # the fast tests passed with these files
 	$(MAKE) test
@@ -114,6 +122,11 @@ $(BENCH)/.installed: pyproject.toml
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@
 
+$(FRAMEWORKS)/.installed: pyproject.toml
+	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[frameworks]'
+	touch $@
+
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
@@ -123,4 +136,4 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -20,6 +20,7 @@ from salience.integrations import Memory
 from salience.models.minilm import MiniLM
 
 COMMAND = "SALIENCE_TEST_COMMAND"
+os.environ.update(CREWAI_DISABLE_TELEMETRY="true", CREWAI_TRACING_ENABLED="false", CREWAI_TESTING="true")
 
 
 @pytest.fixture(scope="session")

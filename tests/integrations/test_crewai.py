@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 import warnings
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from salience.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-os.environ.update(CREWAI_DISABLE_TELEMETRY="true", CREWAI_TRACING_ENABLED="false", CREWAI_TESTING="true")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("crewai", reason="CrewAI needs mcp<2; `make test-all` tests it in an environment of its own")

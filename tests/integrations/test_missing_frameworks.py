@@ -20,6 +20,8 @@ from salience.errors import MissingExtraError
         ("openai_agents", "agents", "openai-agents"),
         ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
         ("pydantic_ai", "pydantic_ai_harness", "pydantic-ai"),
+        ("strands", "strands", "strands"),
+        ("crewai", "crewai", "crewai"),
     ],
 )
 def test_the_error_names_the_extra(monkeypatch, adapter, framework, extra):

@@ -17,7 +17,7 @@ FENCE = re.compile(r"^```python *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{category}")  # of frameworks, at their import
-    for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")
+    for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning", "ImportWarning")
 ]
 
 
