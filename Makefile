@@ -124,7 +124,7 @@ $(BENCH)/.installed: pyproject.toml
 
 $(FRAMEWORKS)/.installed: pyproject.toml
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[frameworks]'
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[frameworks]'
 	touch $@
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
