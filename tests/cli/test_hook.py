@@ -304,3 +304,37 @@ def test_a_long_session_is_stored_in_several_transactions(agent_in, monkeypatch)
     agent.stop("first", "Done.")
     assert [text for _, text in agent.stored()] == [*texts, "Done."]
     assert sizes == [3, 2, 1, 1, 2]
+
+
+@pytest.mark.slow
+def test_the_installed_command_lines_run_in_a_shell(agent_in, tmp_path, target, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    agent = agent_in("claude-code")
+    install = [
+        "--store",
+        target,
+        "mcp",
+        "install",
+        "--client",
+        "claude-code",
+        "--hooks",
+        "--yes",
+        "--project",
+        "ana's app",
+    ]
+    assert CliRunner().invoke(app, install).exit_code == 0
+    hooks = json.loads((tmp_path / ".claude" / "settings.json").read_text("utf-8"))["hooks"]
+
+    def run(event, **data):
+        data |= {"session_id": data.pop("session"), "cwd": str(agent.folder), "hook_event_name": event}
+        [entry] = hooks[event]
+        [command] = [hook["command"] for hook in entry["hooks"]]
+        result = subprocess.run(command, shell=True, input=json.dumps(data), capture_output=True, text=True, timeout=60)  # noqa: S602
+        assert (result.returncode, result.stderr) == (0, "")
+        return result.stdout
+
+    agent.write("first", "user", RULE)
+    agent.write("first", "assistant", DONE)
+    assert run("Stop", session="first", transcript_path=str(agent.log("first")), stop_hook_active=False) == ""
+    assert 'project=\\"ana' in run("SessionStart", session="second", source="startup")
+    assert RULE in run("UserPromptSubmit", session="second", prompt=QUESTION)
