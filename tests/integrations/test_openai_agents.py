@@ -16,7 +16,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 
 import salience
 from salience.errors import InputError
-from salience.integrations.openai_agents import SalienceSession, memory_instructions, memory_tools
+from salience.integrations.openai_agents import SalienceSession, _messages, memory_instructions, memory_tools
 
 set_tracing_disabled(True)
 
@@ -157,6 +157,13 @@ def test_concurrent_adds_and_pops(session):
     assert sorted(item["content"] for item in popped) == sorted(texts)
 
 
+def test_turns_of_concurrent_calls_may_alternate(memory, session):
+    places = [(call, number) for number in range(2) for call in "ab"]
+    turns = [turn for call, number in places for turn in _messages(user(f"{call} {number}"), f"{call}:{number}")]
+    memory.ingest(turns, session_id="s1", user_id="alice")
+    assert [item["content"] for item in items(session)] == ["a 0", "a 1", "b 0", "b 1"]
+
+
 def test_runs_continue_the_conversation(session):
     model = ScriptedModel()
     agent = Agent(name="test", model=model)
@@ -234,7 +241,7 @@ def test_items_are_turns_that_are_recalled(memory, session):
 
 
 def test_turns_of_others_are_no_items(memory, session):
-    memory.ingest([user("no item")], session_id="s1", user_id="alice")
+    memory.ingest([{**user("no item"), "metadata": {"item": "x"}}], session_id="s1", user_id="alice")
     memory.ingest([user("shared")], session_id="s1")
     for where in ({"user_id": "bob"}, {}, {"user_id": "alice", "agent_id": "x"}):
         other = SalienceSession(memory, "s1", **where)

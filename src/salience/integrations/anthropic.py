@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Unpack
 
 import anyio
@@ -219,29 +218,11 @@ class SalienceMemoryTool(BetaAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._commands = _Commands(memory, where)
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the numbered lines of a file, or the entries of a directory with their sizes."""
+    def _run(self, command: Any) -> str:
+        """Execute a command of Claude and return its result."""
         return self._commands.run(command)
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Store a new file."""
-        return self._commands.run(command)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs once in a file."""
-        return self._commands.run(command)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line of a file."""
-        return self._commands.run(command)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Forget a file, or all files of a directory."""
-        return self._commands.run(command)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a directory."""
-        return self._commands.run(command)
+    view = create = str_replace = insert = delete = rename = _run
 
     def clear_all_memory(self) -> str:
         """Forget all files."""
@@ -262,31 +243,9 @@ class AsyncSalienceMemoryTool(BetaAsyncAbstractMemoryTool):
         self._commands = _Commands(memory, where)
 
     async def _run(self, command: Any) -> str:
-        return await anyio.to_thread.run_sync(partial(self._commands.run, command))
+        return await anyio.to_thread.run_sync(self._commands.run, command)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the numbered lines of a file, or the entries of a directory with their sizes."""
-        return await self._run(command)
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Store a new file."""
-        return await self._run(command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs once in a file."""
-        return await self._run(command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line of a file."""
-        return await self._run(command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Forget a file, or all files of a directory."""
-        return await self._run(command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a directory."""
-        return await self._run(command)
+    view = create = str_replace = insert = delete = rename = _run
 
     async def clear_all_memory(self) -> str:
         """Forget all files."""

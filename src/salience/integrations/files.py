@@ -57,7 +57,7 @@ class Files:
 
     def __init__(self, memory: Memory, part_size: int = PART_SIZE, **where: Unpack[CallerKeywords]) -> None:
         self.memory, self.part_size, self.where = memory, checks.whole("part_size", part_size, 4, 1 << 30), where
-        self._home_key = keywords.home("default", where).home_key
+        keywords.home("default", where)  # refuses ANY
 
     def heads(self, *tags: str) -> Iterator[Record]:
         """Yield the memories of files that have all `tags`, in the order of storing, without reading parts."""
@@ -68,13 +68,11 @@ class Files:
             if (cursor := page.cursor) is None:
                 return
 
-    def is_here(self, memory: Record) -> bool:
-        """Return whether `memory` belongs to this very place; memories shared with other users do not."""
-        return memory.scope.home_key == self._home_key
-
     def owns(self, memory: Record) -> bool:
         """Return whether `memory` is a file of this very place."""
-        return self.is_here(memory) and memory.kind == KIND and "path" in memory.metadata
+        path = memory.metadata.get("path")
+        is_file = memory.kind == KIND and isinstance(path, str) and path_tag(path) in memory.tags
+        return is_file and is_in(memory, self.where)
 
     def read(self, path: str) -> File | None:
         """Return the file at `path`, or None."""
@@ -206,6 +204,14 @@ class Files:
         for part in set(parts):
             if self._part(part) is not None:
                 self.memory.forget(part, reason="part of an old version of a file", **self.where)
+
+
+def is_in(memory: Record, where: CallerKeywords) -> bool:
+    """Return whether a visible memory has each coordinate that `where` names; memories shared more widely have not.
+
+    A coordinate without a name may have a value that the caller's key adds.
+    """
+    return all(getattr(memory.scope, name) == value for name, value in where.items() if value and name != "scope")
 
 
 def path_tag(path: str) -> str:

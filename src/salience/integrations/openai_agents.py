@@ -13,7 +13,7 @@ import anyio
 from salience import keywords
 from salience.errors import InputError, MissingExtraError, NotFoundError, StaleError
 from salience.integrations import Memory
-from salience.integrations.files import split
+from salience.integrations.files import is_in, split
 from salience.keywords import CallerKeywords
 from salience.rank.profiles import ProfileLike
 from salience.records import Memory as Record
@@ -33,8 +33,8 @@ except ImportError as error:
     raise MissingExtraError("salience.integrations.openai_agents", "openai-agents") from error
 
 Result = TypeVar("Result")
-ID: Final = "item"
-"""Field of the metadata with the id of an item; `part`, `parts` and `json` hold the item itself."""
+ITEM: Final = "agents_item"
+"""Field of the metadata with the id of a call of `add_items` and a position; `json` holds the item itself."""
 JSON_SIZE: Final = 30_000
 """Characters of JSON in the metadata of one memory, which may double when they are stored."""
 TEXT_SIZE: Final = 60_000
@@ -65,7 +65,7 @@ class SalienceSession:
         **where: Unpack[CallerKeywords],
     ) -> None:
         self._memory, self._where = memory, where
-        self._home_key = keywords.home("default", where).home_key
+        keywords.home("default", where)  # refuses ANY
         self.session_id = checks.name("session_id", session_id)
         settings = SessionSettings(**session_settings) if isinstance(session_settings, dict) else session_settings
         self.session_settings: SessionSettings | None = settings or SessionSettings()
@@ -81,7 +81,8 @@ class SalienceSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items, all or none."""
-        messages = [message for item in items for message in _messages(item)]
+        call = uuid.uuid4().hex
+        messages = [message for number, item in enumerate(items) for message in _messages(item, f"{call}:{number}")]
         if messages:
             await _in_thread(self._memory.ingest, messages, session_id=self.session_id, **self._where)
 
@@ -95,10 +96,12 @@ class SalienceSession:
 
     def _stored(self) -> list[tuple[list[Record], TResponseInputItem | None]]:
         """Return the memories of each item and the item, in order; None for an item of which a part was forgotten."""
-        groups: dict[str, list[Record]] = {}
+        calls: dict[str, dict[int, list[Record]]] = {}  # the turns of concurrent calls may alternate
         for memory in self._turns():
-            groups.setdefault(memory.metadata[ID], []).append(memory)
-        return [(memories, _item(memories)) for memories in groups.values()]
+            call, _, number = memory.metadata[ITEM].partition(":")
+            calls.setdefault(call, {}).setdefault(int(number), []).append(memory)
+        groups = [items[number] for items in calls.values() for number in sorted(items)]
+        return [(memories, _item(memories)) for memories in groups]
 
     def _turns(self) -> Iterator[Record]:
         cursor = None
@@ -107,7 +110,7 @@ class SalienceSession:
                 kinds=("turn",), sessions=(self.session_id,), limit=PAGE, cursor=cursor, **self._where
             )
             for memory in page.memories:
-                if memory.scope.home_key == self._home_key and ID in memory.metadata:
+                if is_in(memory, self._where) and ITEM in memory.metadata:
                     yield memory
             if (cursor := page.cursor) is None:
                 return
@@ -229,18 +232,17 @@ def _scope(user_id: UserId, ctx: RunContextWrapper[Any], where: Mapping[str, Any
     return {**where, "user_id": user_id(ctx) if callable(user_id) else user_id}
 
 
-def _messages(item: TResponseInputItem) -> list[dict[str, Any]]:
+def _messages(item: TResponseInputItem, item_id: str) -> list[dict[str, Any]]:
     """Return the turns that hold an item: one, or several if the item is large."""
     encoded = json.dumps(item)
     pieces = [encoded[start : start + JSON_SIZE] for start in range(0, len(encoded), JSON_SIZE)]
     label = f"({_type(item)})"
     texts = split(_storable(_text(item)), TEXT_SIZE)[: len(pieces)]  # never more: the JSON holds the text
-    item_id = uuid.uuid4().hex
     return [
         {
             "content": texts[number] if number < len(texts) and texts[number].strip() else label,
             "speaker": _role(item) or ("tool" if _type(item).endswith("_output") else "assistant"),
-            "metadata": {ID: item_id, "part": number, "parts": len(pieces), "json": piece},
+            "metadata": {ITEM: item_id, "part": number, "parts": len(pieces), "json": piece},
             "key": f"{item_id}#{number}",  # equal texts are separate items
         }
         for number, piece in enumerate(pieces)
