@@ -81,6 +81,21 @@ def test_a_session_is_found_with_author_time_and_session(memory):
     ]  # fmt: skip
 
 
+def test_an_event_whose_text_changed_is_stored_beside_the_former(local):
+    service = SalienceMemoryService(local)
+    add(service, event("e1", TEA))
+    asyncio.run(service.add_events_to_memory(**ALICE, events=[event("e1", "Changed.")], session_id="s1"))
+    assert [turn.content for turn in local.list(project="shop", user_id="alice").memories] == [TEA, "Changed."]
+
+
+def test_a_memory_with_a_known_id_replaces_the_former(local):
+    service = SalienceMemoryService(local)
+    for text in ("Alice drinks green tea.", "Alice drinks black tea."):
+        asyncio.run(service.add_memory(**ALICE, memories=[MemoryEntry(id="m1", content=content(text))]))
+    assert texts(found(service, "Which tea does Alice drink?")) == ["Alice drinks black tea."]
+    assert len(local.list(project="shop", user_id="alice").memories) == 2  # the former one is kept
+
+
 def test_a_session_that_is_added_again_adds_its_new_events_only(local):
     service = SalienceMemoryService(local)
     add(service, event("e1", TEA))
@@ -145,6 +160,8 @@ def test_users_and_apps_do_not_see_each_other(memory):
     assert texts(found(service, "tea or coffee?", user_id="bob")) == ["Bob takes coffee, no tea."]
     assert found(service, "tea or coffee?", user_id="carol") == []
     assert found(service, "tea or coffee?", app_name="bank") == []
+    add(service, event("e3", TEA), app_name="a/b", user_id="c")
+    assert found(service, "tea or coffee?", app_name="a", user_id="b/c") == []
     for user in ("", "*"):
         with pytest.raises(InputError, match="user_id"):
             found(service, "tea?", user_id=user)

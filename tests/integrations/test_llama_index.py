@@ -197,3 +197,18 @@ def test_a_chat_in_our_store_is_remembered_at_once(memory):
     assert answer.count(TEA) == 1  # the prompt has it as a message and so not as a memory
     assert chat(start("s2"), "Tea or coffee?").count(TEA) > 0
     assert start("s1").get_all()[0].content == TEA
+
+
+def test_messages_that_leave_the_prompt_are_archived_and_recalled_in_the_same_session(local):
+    store = SalienceChatStore(local)
+    block = SalienceMemoryBlock(local, accept_short_term_memory=False)
+    history = Memory.from_defaults(
+        session_id="s1", token_limit=60, token_flush_size=10, tokenizer_fn=str.split, chat_store=store,
+        memory_blocks=[block],
+    )  # fmt: skip
+    history.put_messages([user(TEA), user("What a day it was at the office. " * 5), user("And it rains again. " * 5)])
+    assert TEA in texts(asyncio.run(store.get_messages("s1", ARCHIVED)))
+    history.put(user("Tea or coffee?"))
+    prompt = "".join(str(message.content) for message in history.get())
+    assert prompt.count(TEA) == 1
+    assert prompt.count("Tea or coffee?") == 1

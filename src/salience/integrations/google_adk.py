@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from salience.errors import InputError, MissingExtraError, NotFoundError
 from salience.integrations import Memory
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
+from salience.text import content_hash
 
 try:
     from google.adk.events.event import Event
@@ -77,7 +77,10 @@ class SalienceMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Store memories as facts, all or none. The `ttl` of the metadata, such as `30d`, is the time to live."""
+        """Store memories as facts, all or none; a memory with a known id replaces the former one.
+
+        The `ttl` of the metadata, such as `30d`, is the time to live.
+        """
         _check(app_name, user_id)
         drafts = [_as_draft(entry, {**(custom_metadata or {}), **entry.custom_metadata}) for entry in memories]
         remember = partial(self._memory.remember_many, drafts, project=app_name, user_id=user_id)
@@ -129,14 +132,13 @@ def _as_turns(events: Sequence[Event], session_id: str, metadata: Mapping[str, o
     for event in events:
         if not (text := _text(event.content)):
             continue
-        data = event.content.model_dump_json(exclude_none=True) if event.content else ""
-        identity = json.dumps([session_id, event.id or [event.author, event.timestamp, data]])
+        identity = json.dumps([session_id, event.id or [event.author, event.timestamp], text])
         yield {
             "content": text,
             "speaker": event.author or None,
             "timestamp": event.timestamp,
             "metadata": {**metadata, "adk_event": event.id},
-            "key": f"adk:{hashlib.sha256(identity.encode()).hexdigest()}",
+            "key": f"adk:{content_hash(identity)}",
         }
 
 
@@ -153,7 +155,10 @@ def _as_draft(entry: MemoryEntry, metadata: Mapping[str, Any]) -> dict[str, Any]
         "metadata": {name: value for name, value in metadata.items() if name != "ttl"},
         "speaker": entry.author or None,
         "created_at": created,
-        "key": f"adk:memory:{hashlib.sha256(entry.id.encode()).hexdigest()}" if entry.id else None,
+        "fact_key": f"adk:{content_hash(entry.id)}"
+        if entry.id
+        else None,  # a later text of this id replaces the former
+        "key": f"adk:{content_hash(json.dumps([entry.id, text]))}" if entry.id else None,
     }
 
 
