@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import salience
+import servers
 from salience import InputError, MissingExtraError
 
 pytest.importorskip("langgraph")
@@ -20,6 +22,8 @@ from typing_extensions import TypedDict
 
 from salience.integrations import langgraph
 from salience.integrations.langgraph import SalienceStore
+from salience.server.auth import create_key
+from salience.store.keyring import MemoryKeyring
 
 ALICE, BOB = ("alice", "memories"), ("bob", "memories")
 
@@ -104,29 +108,37 @@ def test_without_user_at_the_project_keeps_items_out_of_other_recalls(memory):
     assert len(memory.recall("tea", user_id="bob")) == 1
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("a", "b"), ("a/b",)),
-        (("a", "b"), ("a%2Fb",)),
-        (("a",), ("A",)),
-        (("a",), ("a\n",)),
-        (("*",), ("a",)),
-        (("é" * 100,), ("é" * 101,)),
-        (("x" * 300,), ("x" * 301,)),
-    ],
-)
-def test_no_two_namespaces_or_keys_are_mixed_up(memory, one, other):
+PAIRS = [
+    (("a", "b"), ("a/b",)),
+    (("a", "b"), ("a%2Fb",)),
+    (("a",), ("A",)),
+    (("a",), ("a\n",)),
+    (("*",), ("a",)),
+    (("é" * 100,), ("é" * 101,)),
+    (("x" * 300,), ("x" * 301,)),
+]
+
+
+def test_no_two_namespaces_or_keys_are_mixed_up(memory):
     store = SalienceStore(memory)
-    for namespace in (one, other):
-        store.put(namespace, "key", {"of": list(namespace)})
-    for key in (":", "key:", "key#1"):
-        store.put(one, key, {"of": key})
-    for namespace in (one, other):
-        assert store.get(namespace, "key").value == {"of": list(namespace)}
-    assert store.get(one, "key:").value == {"of": "key:"}
-    assert found(store.search(other)) == [(other, "key")]
-    assert set(store.list_namespaces()) == {one, other}
+    spaces = {namespace for pair in PAIRS for namespace in pair}
+    store.batch([PutOp(space, key, {"of": [*space, key]}) for space in spaces for key in ("k", ":", "k:", "k#1")])
+    assert set(store.list_namespaces()) == spaces
+    for space in spaces:
+        assert store.get(space, "k:").value == {"of": [*space, "k:"]}
+        below = {other for other in spaces if other[: len(space)] == space}
+        assert {item.namespace for item in store.search(space, limit=100)} == below
+
+
+def test_items_of_a_scope_are_not_changed_from_within_another(memory):
+    shared, hers = SalienceStore(memory), SalienceStore(memory, user_id="alice")
+    shared.put(ALICE, "drink", {"text": "water"})
+    assert hers.get(ALICE, "drink") is None
+    assert hers.search(ALICE) == hers.search(ALICE, query="water") == hers.list_namespaces() == []
+    hers.put(ALICE, "drink", {"text": "tea"})
+    assert shared.get(ALICE, "drink").value == {"text": "water"}
+    hers.delete(ALICE, "drink")
+    assert [item.value for item in shared.search((), query="tea")] == [{"text": "water"}]
 
 
 def test_a_profile_ranks_instead_of_the_cosine(memory):
@@ -155,29 +167,30 @@ def test_each_field_is_searched_and_surplus_texts_go_with_a_new_value(memory):
     assert len(memory.list(project="langgraph").memories) == 2
 
 
-@pytest.mark.parametrize(
-    ("filter", "keys"),
-    [
-        ({"n": 2}, "b"),
-        ({"n": {"$eq": 2}}, "b"),
-        ({"n": {"$ne": 2}}, "acd"),
-        ({"n": {"$gt": 1}}, "bc"),
-        ({"n": {"$gte": 2, "$lt": 3}}, "b"),
-        ({"n": {"$lte": 2}}, "ab"),
-        ({"day": {"$gt": "2026-05-01"}}, "d"),
-        ({"in": {"deep": {"$gt": 0}}}, "d"),
-        ({"in.deep": 1}, "d"),
-        ({"in": {"list": [1, 2]}}, "d"),
-        ({"n": 1, "in": {}}, ""),
-    ],
-)
-def test_filters(memory, filter, keys):
+FILTERS = [
+    ({"n": 2}, "b"),
+    ({"n": {"$eq": 2}}, "b"),
+    ({"n": {"$ne": 2}}, "acd"),
+    ({"n": {"$gt": 1}}, "bc"),
+    ({"n": {"$gte": 2, "$lt": 3}}, "b"),
+    ({"n": {"$lte": 2}}, "ab"),
+    ({"day": {"$gt": "2026-05-01"}}, "d"),
+    ({"in": {"deep": {"$gt": 0}}}, "d"),
+    ({"in.deep": 1}, "d"),
+    ({"in": {"list": [1, 2]}}, "d"),
+    ({"n": 1, "in": {}}, ""),
+]
+"""A filter, and the keys of the items that pass it."""
+
+
+def test_filters(memory):
     store = SalienceStore(memory)
     for key, n in zip("abc", (1, 2, 3), strict=True):
         store.put(ALICE, key, {"n": n, "text": "tea"})
     store.put(ALICE, "d", {"n": "2", "day": "2026-05-02", "in": {"deep": 1, "list": [1, 2]}})
-    assert "".join(sorted(item.key for item in store.search(ALICE, filter=filter))) == keys
-    assert "".join(sorted(item.key for item in store.search(ALICE, query="tea", filter=filter))) == keys
+    for filter, keys in FILTERS:
+        assert "".join(sorted(item.key for item in store.search(ALICE, filter=filter))) == keys
+        assert "".join(sorted(item.key for item in store.search(ALICE, query="tea", filter=filter))) == keys
 
 
 def test_an_unknown_operator_is_refused(memory):
@@ -276,3 +289,22 @@ def test_without_langgraph_the_import_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, langgraph.__name__)
     with pytest.raises(MissingExtraError, match=r'pip install "salience\[langgraph\]"'):
         importlib.import_module(langgraph.__name__)
+
+
+@pytest.mark.slow
+def test_a_key_that_is_bound_to_a_user_sees_the_items_of_that_user_alone(target):
+    given = {"tenant": "default", "rights": ["read", "write"], "bound": {"user_id": "alice"}}
+    token, key = create_key(**given, expires_at=None, note=None, now=datetime.now(UTC))
+    keyring = MemoryKeyring()
+    keyring.add(key)
+    with salience.connect(target) as engine, servers.live(engine, keyring) as url:
+        SalienceStore(engine, user_at=0).put(BOB, "drink", {"text": "coffee"})
+        with salience.connect(url, api_key=token) as client:
+            for store in (SalienceStore(client), SalienceStore(client, user_at=0)):
+                store.put(ALICE, "drink", {"text": "tea"})
+                store.put(ALICE, "drink", {"text": "green tea"})
+                assert store.get(ALICE, "drink").value == {"text": "green tea"}
+                assert found(store.search((), query="tea")) == found(store.search(())) == [(ALICE, "drink")]
+            with pytest.raises(salience.ForbiddenError):
+                store.get(BOB, "drink")
+        assert len(engine.list(user_id="alice", project="langgraph").memories) == 1

@@ -4,8 +4,35 @@ An adapter takes a connected `Memory` and implements the framework's own interfa
 worker threads. Importing an adapter without its framework raises `MissingExtraError`, which names the pip command.
 """
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
 from salience.client import Client
 from salience.engine import Engine
+from salience.records import ANY, NARROWING
+from salience.records import Memory as Stored
 
 Memory = Engine | Client
 """A connection of `salience.connect`: a file, a PostgreSQL database or a server."""
+START: Final = "0" * 32
+"""Cursor before every memory. An empty page after a cursor costs no count of the memories out of scope."""
+PAGE: Final = 250
+"""Memories to read or write in one request."""
+
+
+def belongs(memory: Stored, where: Mapping[str, Any]) -> bool:
+    """Return whether a memory was stored with these scope keywords, rather than being shared with them.
+
+    A read for a user also returns the memories that no user owns. An adapter that changed those in place of the user's
+    own would show them to every user. A coordinate that is not named matches any: a server fills in those of its key.
+    """
+    return all(where.get(name) in (None, ANY, getattr(memory.scope, name)) for name in NARROWING)
+
+
+def scan(memory: Memory, where: Mapping[str, Any], **filters: Any) -> Iterator[Stored]:
+    """Yield the memories that were stored with these scope keywords and pass filters of `list`, oldest first."""
+    cursor: str | None = START
+    while cursor is not None:
+        page = memory.list(**where, limit=PAGE, cursor=cursor, **filters)
+        yield from (one for one in page.memories if belongs(one, where))
+        cursor = page.cursor

@@ -22,7 +22,7 @@ import numpy as np
 from salience.batch import Vectors32
 from salience.compose import connect
 from salience.errors import InputError, MissingExtraError, NotFoundError
-from salience.integrations import Memory
+from salience.integrations import PAGE, Memory, belongs, scan
 from salience.keywords import ScopeKeywords
 from salience.loading import mapped
 from salience.rank.profile import LIMIT
@@ -208,8 +208,8 @@ class SalienceVectorStore(VectorStore):
             for key, draft in drafts.items()
             if key not in stored
         ]
-        if new:
-            self._memory.remember_many(new, **self._where)
+        for start in range(0, len(new), PAGE):
+            self._memory.remember_many(new[start : start + PAGE], **self._where)
         for key, old in stored.items():
             draft = drafts[key]
             if (old.content, plain(old.metadata[FIELD])) != (draft["content"], draft["metadata"][FIELD]):
@@ -219,7 +219,8 @@ class SalienceVectorStore(VectorStore):
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
         """Forget documents, all of the collection if `ids` is None; unknown ids are left out. `restore` undoes it."""
-        found = list(self._scan()) if ids is None else list(self._stored(ids).values())
+        of_all = scan(self._memory, self._where, tags=[self._tag], kinds=[DOCUMENT])
+        found = list(of_all if ids is None else self._stored(ids).values())
         for memory in found:
             with suppress(NotFoundError):  # forgotten meanwhile
                 self._memory.forget(memory.id, **self._where)
@@ -252,7 +253,8 @@ class SalienceVectorStore(VectorStore):
         size = min(k * 4 if filter else k, LIMIT)
         while True:
             hits = self._memory.recall(query, **where, limit=size).hits
-            pairs = [(_document(hit.memory), hit.score) for hit in hits if FIELD in hit.memory.metadata]
+            own = [hit for hit in hits if FIELD in hit.memory.metadata and belongs(hit.memory, self._where)]
+            pairs = [(_document(hit.memory), hit.score) for hit in own]
             found = [pair for pair in pairs if accepts(filter, pair[0].metadata)]
             if len(found) >= k or len(hits) < size or size == LIMIT:
                 return found[:k]
@@ -273,17 +275,9 @@ class SalienceVectorStore(VectorStore):
             keys = [self._fact_key(checks.text("id", one)) for one in ids[start : start + KEYS]]
             page = self._memory.list(**self._where, tags=[self._tag], fact_keys=keys, limit=1000)
             for memory in page.memories:
-                if isinstance(data := memory.metadata.get(FIELD), Mapping):
+                if isinstance(data := memory.metadata.get(FIELD), Mapping) and belongs(memory, self._where):
                     found[data["id"]] = memory
         return {one: found[one] for one in ids if one in found}
-
-    def _scan(self) -> Iterator[Stored]:
-        cursor = None
-        while True:
-            page = self._memory.list(**self._where, tags=[self._tag], limit=1000, cursor=cursor)
-            yield from page.memories
-            if (cursor := page.cursor) is None:
-                return
 
 
 def _document(memory: Stored) -> Document:
@@ -330,14 +324,8 @@ class SalienceChatMessageHistory(BaseChatMessageHistory):
                 self._memory.forget(memory.id, **self._where)
 
     def _turns(self) -> Iterator[Stored]:
-        cursor = None
-        while True:
-            page = self._memory.list(
-                **self._where, sessions=[self._where["session_id"]], kinds=["turn"], limit=1000, cursor=cursor
-            )
-            yield from (memory for memory in page.memories if FIELD in memory.metadata)
-            if (cursor := page.cursor) is None:
-                return
+        found = scan(self._memory, self._where, sessions=[self._where["session_id"]], kinds=["turn"])
+        return (memory for memory in found if FIELD in memory.metadata)
 
 
 def _turn(message: BaseMessage, session_id: str) -> dict[str, Any]:
@@ -446,8 +434,13 @@ def _with_context(request: ModelRequest[Any]) -> ModelRequest[Any]:
     state: Mapping[str, Any] = request.state
     if not (found := state.get("salience_context")):
         return request
-    before: list[Any] = [] if request.system_message is None else [*request.system_message.content_blocks]
-    return request.override(system_message=SystemMessage(content=[*before, {"type": "text", "text": found}]))
+    system = request.system_message
+    content: str | list[Any] = found
+    if system is not None and isinstance(system.content, str):
+        content = f"{system.content}\n\n{found}"
+    elif system is not None:
+        content = [*system.content, {"type": "text", "text": found}]
+    return request.override(system_message=SystemMessage(content=content))
 
 
 def _last_exchange(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

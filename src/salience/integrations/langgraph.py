@@ -20,7 +20,7 @@ from urllib.parse import quote
 import anyio.to_thread
 
 from salience.errors import ForbiddenError, InputError, MissingExtraError, NotFoundError
-from salience.integrations import Memory
+from salience.integrations import PAGE, Memory, belongs, scan
 from salience.keywords import CallerKeywords
 from salience.rank.profile import LIMIT, parse
 from salience.rank.profiles import ProfileLike
@@ -132,7 +132,8 @@ class SalienceStore(BaseStore):
             else:
                 raise TypeError(f"unknown operation: {type(op).__name__}")
         if puts:
-            self._put(puts)
+            with self._writing:
+                self._put(puts)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -148,23 +149,23 @@ class SalienceStore(BaseStore):
         return {**self._where, "user_id": namespace[self._user_at]}
 
     def _view(self, prefix: Sequence[str]) -> dict[str, Any]:
-        """Return the filters that only the items of the namespaces below a prefix pass."""
+        """Return the scope keywords of a read of the namespaces below a prefix; the tag of the prefix filters them."""
         home = self._home(prefix)
-        if home is self._where and self._user_at is not None:
-            home = {**home, "user_id": ANY}  # the users are below the prefix; the tag decides
-        return {**home, "tags": [_tag(prefix)]}
+        is_above = self._user_at is not None and len(prefix) <= self._user_at  # the users are below the prefix
+        return {**home, "user_id": ANY} if is_above else home
+
+    def _record(self, memory: Stored) -> _Record | None:
+        """Return the item of a memory; None for a memory that is none, or was stored in another scope."""
+        record = _record(memory)
+        return record if record and belongs(memory, self._home(record.name[0])) else None
 
     def _scan(self, prefix: Sequence[str], *kinds: str) -> Iterator[_Record]:
         """Yield the items below a prefix, in the order of storing."""
-        cursor, seen = None, set[Name]()
-        while True:
-            page = self._memory.list(**self._view(prefix), kinds=kinds, limit=1000, cursor=cursor)
-            for record in filter(None, map(_record, page.memories)):
-                if record.name not in seen and not record.has_expired:
-                    seen.add(record.name)
-                    yield record
-            if (cursor := page.cursor) is None:
-                return
+        seen = set[Name]()
+        for record in map(self._record, scan(self._memory, self._view(prefix), tags=[_tag(prefix)], kinds=kinds)):
+            if record is not None and record.name not in seen and not record.has_expired:
+                seen.add(record.name)
+                yield record
 
     def _stored(self, names: Iterable[Name], part: int = 0) -> dict[Name, list[_Record]]:
         """Return the memories of items, the current one last; with `part`, those of their further texts."""
@@ -177,7 +178,7 @@ class SalienceStore(BaseStore):
             for start in range(0, len(group), KEYS):
                 wanted = [_fact_key(name, part) for name in group[start : start + KEYS]]
                 page = self._memory.list(**home, tags=[ROOT], fact_keys=wanted, limit=1000)
-                for record in filter(None, map(_record, page.memories)):
+                for record in filter(None, map(self._record, page.memories)):
                     found.setdefault(record.name, []).append(record)
         for records in found.values():
             records.sort(key=lambda record: (record.memory.updated_at, record.memory.id))
@@ -209,9 +210,10 @@ class SalienceStore(BaseStore):
 
     def _ranked(self, op: SearchOp, query: str, end: int) -> list[tuple[_Record, float | None]]:
         """Return the best items for a query: of the best texts, more of them until enough items pass the filter."""
-        view, size = self._view(op.namespace_prefix), min(max(end, 1) * (4 if op.filter else 1), LIMIT)
+        where = {**self._view(op.namespace_prefix), "tags": [_tag(op.namespace_prefix)], "kinds": [INDEXED, PART]}
+        size = min(max(end, 1) * (4 if op.filter else 1), LIMIT)
         while True:
-            hits = self._memory.recall(query, **view, kinds=[INDEXED, PART], profile=self._profile, limit=size).hits
+            hits = self._memory.recall(query, **where, profile=self._profile, limit=size).hits
             found = [pair for pair in self._items(hits) if accepts(op.filter, pair[0].value)]
             if len(found) >= end or len(hits) < size or size == LIMIT:
                 return found
@@ -222,7 +224,7 @@ class SalienceStore(BaseStore):
         best: dict[Name, float] = {}
         items: dict[Name, _Record] = {}
         for hit in hits:
-            if record := _record(hit.memory):
+            if record := self._record(hit.memory):
                 best.setdefault(record.name, hit.score)
                 if hit.memory.kind != PART:
                     items.setdefault(record.name, record)
@@ -245,10 +247,6 @@ class SalienceStore(BaseStore):
     # Write
 
     def _put(self, puts: Mapping[Name, PutOp]) -> None:
-        with self._writing:
-            self._write(puts)
-
-    def _write(self, puts: Mapping[Name, PutOp]) -> None:
         stored = {(name, 0): records for name, records in self._stored(puts).items()}
         parts = {name: max(record.parts for record in records) for (name, _), records in stored.items()}
         for part in range(1, max(parts.values(), default=1)):
@@ -268,8 +266,8 @@ class SalienceStore(BaseStore):
                     if changed := _changed(current, drafts[part]):
                         changes.append((current.id, changed, home))
                 changes += [(one.id, {}, home) for one in old]
-        if new:
-            self._memory.remember_many(new)
+        for start in range(0, len(new), PAGE):
+            self._memory.remember_many(new[start : start + PAGE])
         for memory_id, fields, home in changes:
             with suppress(NotFoundError):  # forgotten meanwhile
                 self._memory.update(memory_id, **fields, **home) if fields else self._memory.forget(memory_id, **home)

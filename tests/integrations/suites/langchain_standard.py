@@ -10,11 +10,18 @@ from salience.integrations.langchain import LangChainEmbedder, SalienceRetriever
 
 
 class TestVectorStore(VectorStoreIntegrationTests):
+    """Each test has a tenant of its own."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def connected(cls, tmp_path_factory):
+        embedder = LangChainEmbedder(cls.get_embeddings())
+        with salience.connect(tmp_path_factory.mktemp("documents") / "agent.db", embedder=embedder) as memory:
+            yield memory
+
     @pytest.fixture
-    def vectorstore(self, tmp_path):
-        embedder = LangChainEmbedder(self.get_embeddings())
-        with salience.connect(tmp_path / "agent.db", embedder=embedder) as memory:
-            yield SalienceVectorStore(memory)
+    def vectorstore(self, connected, request):
+        return SalienceVectorStore(connected.of(request.node.name))
 
 
 class TestRetriever(RetrieversIntegrationTests):
