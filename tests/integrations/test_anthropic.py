@@ -25,6 +25,12 @@ def tool(memory):
     return SalienceMemoryTool(memory, user_id="alice")
 
 
+@pytest.fixture
+def local_tool(local):
+    """Return the tool on a file, for cases of texts and messages."""
+    return SalienceMemoryTool(local, user_id="alice")
+
+
 def do(tool, command, path=None, **fields):
     if path is not None:
         fields["path"] = path
@@ -49,10 +55,10 @@ def test_create_and_view(tool):
     )
 
 
-def test_view_range(tool):
-    create(tool, "/memories/a.txt", "\n".join(f"Line {number}" for number in range(1, 6)))
+def test_view_range(local_tool):
+    create(local_tool, "/memories/a.txt", "\n".join(f"Line {number}" for number in range(1, 6)))
     header = "Here's the content of /memories/a.txt with line numbers:"
-    view = lambda *bounds: do(tool, "view", "/memories/a.txt", view_range=list(bounds))  # noqa: E731
+    view = lambda *bounds: do(local_tool, "view", "/memories/a.txt", view_range=list(bounds))  # noqa: E731
     assert view(2, 4) == f"{header}\n     2\tLine 2\n     3\tLine 3\n     4\tLine 4"
     assert view(5, -1) == f"{header}\n     5\tLine 5"
     assert view(-3, 1) == f"{header}\n     1\tLine 1"
@@ -86,8 +92,8 @@ def test_view_lists_two_levels_of_a_directory(tool):
     ]
 
 
-def test_view_of_no_memories(tool):
-    assert do(tool, "view", "/memories").endswith("excluding hidden items:\n0B\t/memories")
+def test_view_of_no_memories(local_tool):
+    assert do(local_tool, "view", "/memories").endswith("excluding hidden items:\n0B\t/memories")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +104,9 @@ def test_view_of_no_memories(tool):
         ("insert", {"insert_line": 0, "insert_text": "a"}),
     ],
 )
-def test_a_missing_file_is_an_error(tool, command, fields):
+def test_a_missing_file_is_an_error(local_tool, command, fields):
     with pytest.raises(ToolError, match=r"^The path /memories/no\.txt does not exist\. Please provide a valid path\.$"):
-        do(tool, command, "/memories/no.txt", **fields)
+        do(local_tool, command, "/memories/no.txt", **fields)
 
 
 def test_str_replace(tool):
@@ -112,38 +118,38 @@ def test_str_replace(tool):
     assert text(tool, "/memories/a.txt") == "1\n2\n3\nNew Text\n5\n6\n7"
 
 
-def test_str_replace_needs_exactly_one_occurrence(tool):
-    create(tool, "/memories/a.txt", "Hello\nMiddle\nHello")
+def test_str_replace_needs_exactly_one_occurrence(local_tool):
+    create(local_tool, "/memories/a.txt", "Hello\nMiddle\nHello")
     with pytest.raises(
         ToolError, match=r"No replacement .* old_str `Bye` did not appear verbatim in /memories/a\.txt\."
     ):
-        do(tool, "str_replace", "/memories/a.txt", old_str="Bye", new_str="")
+        do(local_tool, "str_replace", "/memories/a.txt", old_str="Bye", new_str="")
     with pytest.raises(ToolError, match=r"Multiple occurrences of old_str `Hello` in lines: 1, 3\. Please ensure"):
-        do(tool, "str_replace", "/memories/a.txt", old_str="Hello", new_str="")
+        do(local_tool, "str_replace", "/memories/a.txt", old_str="Hello", new_str="")
 
 
 @pytest.mark.parametrize(("line", "expected"), [(0, "New\n1\n2\n"), (1, "1\nNew\n2\n"), (2, "1\n2\nNew\n")])
-def test_insert(tool, line, expected):
-    create(tool, "/memories/a.txt", "1\n2")
-    result = do(tool, "insert", "/memories/a.txt", insert_line=line, insert_text="New\n")
+def test_insert(local_tool, line, expected):
+    create(local_tool, "/memories/a.txt", "1\n2")
+    result = do(local_tool, "insert", "/memories/a.txt", insert_line=line, insert_text="New\n")
     assert result == "The file /memories/a.txt has been edited."
-    assert text(tool, "/memories/a.txt") == expected
+    assert text(local_tool, "/memories/a.txt") == expected
 
 
-def test_insert_beyond_the_end(tool):
-    create(tool, "/memories/a.txt", "1\n2\n")
+def test_insert_beyond_the_end(local_tool):
+    create(local_tool, "/memories/a.txt", "1\n2\n")
     with pytest.raises(
         ToolError, match=r"Invalid `insert_line` parameter: 3\. It should be within the range \[0, 2\]\."
     ):
-        do(tool, "insert", "/memories/a.txt", insert_line=3, insert_text="New")
+        do(local_tool, "insert", "/memories/a.txt", insert_line=3, insert_text="New")
 
 
-def test_carriage_returns_stay(tool):
-    create(tool, "/memories/a.txt", "1\r\n2\r\n")
-    assert do(tool, "view", "/memories/a.txt").endswith(":\n     1\t1\r\n     2\t2\r\n     3\t")
-    do(tool, "str_replace", "/memories/a.txt", old_str="2", new_str="two")
-    do(tool, "insert", "/memories/a.txt", insert_line=1, insert_text="x")
-    assert text(tool, "/memories/a.txt") == "1\r\nx\ntwo\r\n"
+def test_carriage_returns_stay(local_tool):
+    create(local_tool, "/memories/a.txt", "1\r\n2\r\n")
+    assert do(local_tool, "view", "/memories/a.txt").endswith(":\n     1\t1\r\n     2\t2\r\n     3\t")
+    do(local_tool, "str_replace", "/memories/a.txt", old_str="2", new_str="two")
+    do(local_tool, "insert", "/memories/a.txt", insert_line=1, insert_text="x")
+    assert text(local_tool, "/memories/a.txt") == "1\r\nx\ntwo\r\n"
 
 
 def test_delete(tool):
@@ -157,11 +163,11 @@ def test_delete(tool):
 
 
 @pytest.mark.parametrize("path", ["/memories", "/memories/", "/memories/.", "/memories/sub/.."])
-def test_the_root_cannot_be_deleted_or_renamed(tool, path):
+def test_the_root_cannot_be_deleted_or_renamed(local_tool, path):
     with pytest.raises(ToolError, match=r"^Cannot delete the /memories directory itself$"):
-        do(tool, "delete", path)
+        do(local_tool, "delete", path)
     with pytest.raises(ToolError, match=r"^Cannot rename the /memories directory itself$"):
-        do(tool, "rename", old_path=path, new_path="/memories/b")
+        do(local_tool, "rename", old_path=path, new_path="/memories/b")
 
 
 def test_rename(tool):
@@ -180,26 +186,26 @@ def test_rename(tool):
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "memories/a", "/memoriesx/a", ""])
-def test_paths_outside_of_memories(tool, path):
+def test_paths_outside_of_memories(local_tool, path):
     with pytest.raises(ToolError, match=r"Path must start with /memories|path is empty"):
-        create(tool, path, "text")
+        create(local_tool, path, "text")
 
 
 @pytest.mark.parametrize("path", ["/memories/../etc/passwd", "/memories/a/../../b", "/memories/.."])
-def test_paths_that_escape(tool, path):
+def test_paths_that_escape(local_tool, path):
     for command in ("view", "delete"):
         with pytest.raises(ToolError, match="would escape /memories directory"):
-            do(tool, command, path)
+            do(local_tool, command, path)
 
 
-def test_files_and_directories_are_told_apart(tool):
-    create(tool, "/memories/a/b", "text")
+def test_files_and_directories_are_told_apart(local_tool):
+    create(local_tool, "/memories/a/b", "text")
     with pytest.raises(ToolError, match=r"^File /memories/a already exists$"):
-        create(tool, "/memories/a", "text")
+        create(local_tool, "/memories/a", "text")
     with pytest.raises(ToolError, match=r"^The path /memories/a is not a file.$"):
-        do(tool, "insert", "/memories/a", insert_line=0, insert_text="x")
+        do(local_tool, "insert", "/memories/a", insert_line=0, insert_text="x")
     with pytest.raises(ToolError, match=r"^The path /memories/a/b is a file, not a directory$"):
-        create(tool, "/memories/a/b/c", "text")
+        create(local_tool, "/memories/a/b/c", "text")
 
 
 @pytest.mark.slow

@@ -69,12 +69,17 @@ def session(memory):
     return SalienceSession(memory, "s1", user_id="alice")
 
 
+@pytest.fixture
+def local_session(local):
+    return SalienceSession(local, "s1", user_id="alice")
+
+
 # The SDK's cases
 
 
-def test_it_is_a_session(session):
-    assert isinstance(session, Session)
-    assert (session.session_id, session.session_settings) == ("s1", SessionSettings())
+def test_it_is_a_session(local_session):
+    assert isinstance(local_session, Session)
+    assert (local_session.session_id, local_session.session_settings) == ("s1", SessionSettings())
 
 
 def test_items_come_back_in_order_and_exactly(session):
@@ -111,12 +116,12 @@ def test_limit_returns_the_latest_items(session):
     assert items(session, 0) == items(session, -1) == []
 
 
-def test_session_settings_limit(memory):
-    session = SalienceSession(memory, "s1", session_settings=SessionSettings(limit=2))
+def test_session_settings_limit(local):
+    session = SalienceSession(local, "s1", session_settings=SessionSettings(limit=2))
     add(session, *[user(str(number)) for number in range(4)])
     assert items(session) == [user("2"), user("3")]
     assert items(session, 3) == [user("1"), user("2"), user("3")]
-    assert items(SalienceSession(memory, "s1", session_settings={"limit": 1})) == [user("3")]
+    assert items(SalienceSession(local, "s1", session_settings={"limit": 1})) == [user("3")]
 
 
 def test_pop_item(session):
@@ -137,15 +142,15 @@ def test_clear_session_leaves_other_sessions(memory, session):
     assert items(other) == []
 
 
-def test_adding_nothing(session):
-    add(session)
-    assert items(session) == []
+def test_adding_nothing(local_session):
+    add(local_session)
+    assert items(local_session) == []
 
 
-def test_an_item_that_is_no_json_stores_nothing(session):
+def test_an_item_that_is_no_json_stores_nothing(local_session):
     with pytest.raises(TypeError, match="JSON"):
-        add(session, user("fine"), {"role": "user", "content": object()})
-    assert items(session) == []
+        add(local_session, user("fine"), {"role": "user", "content": object()})
+    assert items(local_session) == []
 
 
 def test_concurrent_adds_and_pops(session):
@@ -164,12 +169,12 @@ def test_turns_of_concurrent_calls_may_alternate(memory, session):
     assert [item["content"] for item in items(session)] == ["a 0", "a 1", "b 0", "b 1"]
 
 
-def test_runs_continue_the_conversation(session):
+def test_runs_continue_the_conversation(local_session):
     model = ScriptedModel()
     agent = Agent(name="test", model=model)
     for city, question in (("San Francisco", "Where is the Golden Gate Bridge?"), ("California", "In which state?")):
         model.enqueue([message(city)])
-        assert say(agent, question, session=session) == city
+        assert say(agent, question, session=local_session) == city
     sent = model.calls[-1].input
     assert (sent[0], sent[-1], len(sent)) == (
         user("Where is the Golden Gate Bridge?"),
@@ -178,22 +183,22 @@ def test_runs_continue_the_conversation(session):
     )
 
 
-def test_a_limit_of_the_run_keeps_pairs_of_calls_and_outputs(session):
+def test_a_limit_of_the_run_keeps_pairs_of_calls_and_outputs(local_session):
     last = {"type": "message", **assistant([{"type": "output_text", "text": "It is sunny.", "annotations": []}])}
-    add(session, user("What is the weather?"), CALL, OUTPUT, last)
+    add(local_session, user("What is the weather?"), CALL, OUTPUT, last)
     model = ScriptedModel()
     model.enqueue([message("Sunny too.")])
     run_config = RunConfig(session_settings=SessionSettings(limit=2))
-    say(Agent(name="test", model=model), "And tomorrow?", session=session, run_config=run_config)
+    say(Agent(name="test", model=model), "And tomorrow?", session=local_session, run_config=run_config)
     assert model.calls[-1].input == [last, user("And tomorrow?")]
 
 
-def test_streamed_and_synchronous_runs(session):
+def test_streamed_and_synchronous_runs(local_session):
     model = ScriptedModel()
     agent = Agent(name="test", model=model)
 
     async def streamed():
-        result = Runner.run_streamed(agent, "One?", session=session)
+        result = Runner.run_streamed(agent, "One?", session=local_session)
         async for _ in result.stream_events():
             pass
         return result.final_output
@@ -202,7 +207,7 @@ def test_streamed_and_synchronous_runs(session):
     assert anyio.run(streamed) == "One."
     model.enqueue([message("Two.")])
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(run_sync, agent, "Two?", session).result().final_output == "Two."
+        assert pool.submit(run_sync, agent, "Two?", local_session).result().final_output == "Two."
     assert len(model.calls[-1].input) == 3
 
 
@@ -261,12 +266,12 @@ def test_popped_items_are_forgotten_and_can_be_restored(memory, session):
     assert items(session) == [user("one")]
 
 
-def test_invalid_sessions(memory):
+def test_invalid_sessions(local):
     for session_id in ("", "a\nb", 7):
         with pytest.raises(InputError, match="session_id"):
-            SalienceSession(memory, session_id)
+            SalienceSession(local, session_id)
     with pytest.raises(InputError, match="user_id"):
-        SalienceSession(memory, "s1", user_id=salience.ANY)
+        SalienceSession(local, "s1", user_id=salience.ANY)
 
 
 def test_the_tools_write_in_one_run_and_read_in_the_next(memory):
@@ -285,30 +290,30 @@ def test_the_tools_write_in_one_run_and_read_in_the_next(memory):
     assert seen["bob"] == "There are no memories."
 
 
-def test_the_model_sees_the_arguments_but_not_the_context(memory):
-    remember, recall = memory_tools(memory)
+def test_the_model_sees_the_arguments_but_not_the_context(local):
+    remember, recall = memory_tools(local)
     assert list(remember.params_json_schema["properties"]) == ["content"]
     assert list(recall.params_json_schema["properties"]) == ["query"]
 
 
-def test_an_invalid_call_is_a_result_that_the_model_reads(memory):
+def test_an_invalid_call_is_a_result_that_the_model_reads(local):
     model = ScriptedModel()
-    agent = Agent(name="test", model=model, tools=memory_tools(memory))
+    agent = Agent(name="test", model=model, tools=memory_tools(local))
     enqueue(model, [call("remember", '{"content": " "}')], [message("Sorry.")])
     say(agent, "Remember nothing.")
     assert "content is empty" in model.calls[-1].input[-1]["output"]
 
 
-def test_instructions_hold_the_memories_for_the_latest_message(memory):
-    memory.remember("Alice drinks jasmine tea", user_id="alice")
+def test_instructions_hold_the_memories_for_the_latest_message(local):
+    local.remember("Alice drinks jasmine tea", user_id="alice")
     model = ScriptedModel()
-    instructions = memory_instructions(memory, "Be brief.", user_id="alice", limit=1)
+    instructions = memory_instructions(local, "Be brief.", user_id="alice", limit=1)
     model.enqueue([message("Jasmine tea.")])
     say(Agent(name="test", model=model, instructions=instructions), "What do I drink?")
     assert model.calls[-1].system_instructions.startswith("Be brief.\n\n<memories")
     assert "Alice drinks jasmine tea" in model.calls[-1].system_instructions
     model.enqueue([message("?")])
-    other = memory_instructions(memory, "Be brief.", user_id="bob")
+    other = memory_instructions(local, "Be brief.", user_id="bob")
     say(Agent(name="test", model=model, instructions=other), "What do I drink?")
     assert model.calls[-1].system_instructions == "Be brief."
 

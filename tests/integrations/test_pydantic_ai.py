@@ -332,16 +332,16 @@ def test_the_toolset_writes_in_one_run_and_reads_in_the_next(memory):
     assert not requests[0][1].instructions
 
 
-def test_an_invalid_call_is_retried_by_the_model(memory):
+def test_an_invalid_call_is_retried_by_the_model(local):
     model, requests = scripted(
         ToolCallPart("remember", {"content": " "}), ToolCallPart("remember", {"content": "text"}), "Done."
     )
-    run(Agent(model, toolsets=[SalienceToolset(memory, with_instructions=False)]), "Remember something.")
+    run(Agent(model, toolsets=[SalienceToolset(local, with_instructions=False)]), "Remember something.")
     assert "content is empty" in str(requests[1][0][-1].parts[0].content)
-    assert [one.content for one in memory.list().memories] == ["text"]
+    assert [one.content for one in local.list().memories] == ["text"]
 
 
-def test_the_test_model_calls_every_tool(memory):
-    agent = Agent(TestModel(), toolsets=[SalienceToolset(memory, user_id="alice")])
+def test_the_test_model_calls_every_tool(local):
+    agent = Agent(TestModel(), toolsets=[SalienceToolset(local, user_id="alice")])
     assert set(run(agent, "Hello").split('"')) >= {"remember", "recall"}
-    assert len(memory.list(user_id="alice").memories) == 1
+    assert len(local.list(user_id="alice").memories) == 1
