@@ -1,8 +1,8 @@
 """What of Citus a plain PostgreSQL server can be made to have, so that all but Citus itself is tried without a cluster.
 
 A database with it says that the extension is there, keeps the same account of tables in the same catalogues, and
-refuses what Citus refuses: a table whose keys leave the tenant out, or whose parents are not spread yet. The rows stay
-where they are. The calls are kept in `citus_calls`.
+refuses what Citus refuses: a table whose keys leave the tenant out, or whose parents are not spread yet; a change of an
+index in one query with other statements. The rows stay where they are. The calls are kept in `citus_calls`.
 """
 
 from __future__ import annotations
@@ -85,6 +85,14 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 END $$;
+
+CREATE FUNCTION citus_refuse_together() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF current_query() ~ ';\\s*\\S' AND EXISTS (SELECT 1 FROM public.pg_dist_partition) THEN
+        RAISE EXCEPTION 'current transaction is aborted' USING ERRCODE = '25P02';
+    END IF;
+END $$;
+CREATE EVENT TRIGGER citus_refuse_together ON ddl_command_start
+    WHEN TAG IN ('CREATE INDEX', 'ALTER INDEX', 'DROP INDEX') EXECUTE FUNCTION citus_refuse_together();
 """  # noqa: S608 - of constants
 
 

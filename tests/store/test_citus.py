@@ -368,3 +368,55 @@ def test_the_vectors_laid_by_of_every_tenant_are_adopted(cluster):
     assert vectors[3] is None
     assert all((vectors[number] == change.vector).all() for number, change in given.items())
     store.close()
+
+
+def vector_indexes(dsn):
+    with psycopg.connect(dsn) as connection:
+        asked = "SELECT indexname FROM pg_indexes WHERE schemaname = 'salience' AND indexname LIKE '%hnsw%' ORDER BY 1"
+        return [name for (name,) in connection.execute(asked)]
+
+
+@pytest.fixture
+def administered(cluster):
+    """Return a function that opens a database for administration; its vector indexes go in the end."""
+    store = opened(cluster.engine)
+    add(store, *(stored(number) for number in range(1, 6)))
+    store.close()
+
+    def administer(dsn):
+        return admin.PostgresDatabase(dsn, busy_timeout=5, statement_timeout=10, exact_rows=3)
+
+    yield administer
+    with administer(cluster.superuser) as database:
+        database.drop_index()
+
+
+def test_the_owner_of_the_tables_makes_and_drops_the_vector_index_though_no_engine_may_connect_so(
+    cluster, administered
+):
+    assert vector_indexes(cluster.superuser) == []
+    with administered(cluster.superuser) as database:
+        assert database.index().made
+        assert not database.index().made
+        assert database.index(m=8).made
+        assert vector_indexes(cluster.superuser) == ["ix_memories_hnsw"]
+        assert checked(cluster.superuser) == []  # each shard has as many valid indexes as the table
+        assert database.drop_index().dropped == ("ix_memories_hnsw",)
+    assert vector_indexes(cluster.superuser) == []
+    assert checked(cluster.superuser) == []
+
+
+def test_the_role_of_an_engine_is_sent_to_the_owner_of_the_tables(cluster, administered):
+    owner = psycopg.conninfo.conninfo_to_dict(cluster.superuser)["user"]
+    with administered(cluster.engine) as database:
+        for command in (database.index, database.drop_index):
+            with pytest.raises(StoreError, match=rf"only the owner of its tables.*Connect as {owner}\."):
+                command()
+
+
+def test_a_failed_vector_index_leaves_nothing_behind(cluster, administered):
+    run(cluster.superuser, "UPDATE salience.memories SET vector = '[1,2]'")
+    with administered(cluster.superuser) as database, pytest.raises(StoreError):
+        database.index()
+    assert vector_indexes(cluster.superuser) == []
+    assert checked(cluster.superuser) == []

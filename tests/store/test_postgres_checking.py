@@ -176,7 +176,8 @@ def test_search_keys_are_computed_from_the_rows(database, store, plant, tables, 
         (
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_memories_line'::regclass",
             "indexes",
-            "the index ix_memories_line is not valid: it is being made, or that was cut short. If so, run: REINDEX",
+            "the index ix_memories_line is not valid: it is being made, or that was cut short. If so, as the "
+            "user who owns the tables, run: REINDEX",
         ),
         (
             "ALTER TABLE touches NO FORCE ROW LEVEL SECURITY",
@@ -267,7 +268,9 @@ def test_what_was_cut_short_is_replaced(database, plant):
         f"CREATE INDEX ix_memories_hnsw_new ON memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid::regclass::text LIKE '%hnsw%'",
     )
-    assert [finding.problem.rpartition("run: ")[2] for finding in database.check()] == ["salience db index"] * 2
+    assert [finding.problem.rpartition("If so, ")[2] for finding in database.check()] == [
+        "as the user who owns the tables, run: salience db index"
+    ] * 2
     assert any("ix_memories_hnsw is not valid" in fault for fault in database.state().faults)
     assert database.index().made
     assert names(database) == ["ix_memories_hnsw"]
@@ -277,7 +280,7 @@ def test_what_was_cut_short_is_replaced(database, plant):
 def test_an_index_of_another_model_is_found_and_replaced(database, plant):
     plant("UPDATE memories SET vector = NULL")
     plant("CREATE INDEX ix_memories_hnsw ON memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
-    told = f"the index ix_memories_hnsw is of vectors of 99 numbers, not {DIMENSION}. Run: salience db index"
+    told = f"the index ix_memories_hnsw is of vectors of 99 numbers, not {DIMENSION}. {checking.MAKE_INDEX}"
     assert [finding.problem for finding in database.check()] == [told]
     assert database.index().made
     assert database.check() == []
@@ -295,6 +298,34 @@ def test_what_fails_leaves_no_index_behind(database, plant):
     with pytest.raises(StoreError):
         database.index()
     assert names(database) == []
+
+
+def on_rename(action):
+    """Return statements after which each change of an index does something else first."""
+    return (
+        f"CREATE FUNCTION f() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN {action}; END $$",
+        "CREATE EVENT TRIGGER f ON ddl_command_start WHEN TAG IN ('ALTER INDEX') EXECUTE FUNCTION f()",
+    )
+
+
+def test_an_index_that_cannot_take_its_name_is_removed_and_the_former_one_stays(database, plant):
+    database.index()
+    plant(*on_rename("RAISE EXCEPTION 'no' USING ERRCODE = '25P02'"))
+    with pytest.raises(StoreError, match="SQLSTATE 25P02"):
+        database.index(m=8)
+    assert names(database) == ["ix_memories_hnsw"]
+    assert database.check() == []
+
+
+def test_an_index_that_a_lost_connection_left_behind_is_removed_by_the_next_run(database, plant):
+    database.index()
+    plant(*on_rename("PERFORM pg_terminate_backend(pg_backend_pid())"))
+    with pytest.raises(StoreError, match="cannot be reached, or broke off"):
+        database.index(m=8)
+    assert names(database) == ["ix_memories_hnsw", "ix_memories_hnsw_new"]
+    plant("DROP EVENT TRIGGER f")
+    assert not database.index().made
+    assert names(database) == ["ix_memories_hnsw"]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +353,12 @@ def test_one_process_at_a_time_makes_an_index(database, plant, tables):
 
 def test_an_index_is_for_the_owner_to_make(store, as_application):
     found = PostgresDatabase(as_application, busy_timeout=5, statement_timeout=10, exact_rows=3)
-    with found, pytest.raises(StoreError, match=r"indexes are for the user to make who owns the tables. Connect as"):
+    with (
+        found,
+        pytest.raises(
+            StoreError, match=r"only the owner of its tables may make and drop indexes\. Connect as postgres"
+        ),
+    ):
         found.index()
 
 
@@ -343,7 +379,7 @@ def test_writers_and_readers_go_on_while_an_index_is_made(database, store, table
 
 def test_many_memories_without_an_index_are_worth_a_hint(database, store, plant):
     plant("ANALYZE memories")
-    assert [hint.rpartition("Run: ")[2] for hint in database.state().hints] == ["salience db index"]
+    assert [hint.rpartition(". ")[2] for hint in database.state().hints] == [checking.MAKE_INDEX]
     assert "1 tenants have more than 3 memories" in database.state().hints[0]
     database.index()
     assert database.state().hints == ()

@@ -13,7 +13,7 @@ from typing import Final, Self, TypeVar
 import psycopg
 from psycopg import sql as literals
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, VersionError, Words
 from salience.ports import BuildProgress, Distinguish
@@ -21,7 +21,7 @@ from salience.records import DatabaseState, Finding, Indexed, TableState, Upgrad
 from salience.store.keyring import TableKeyring
 from salience.store.pins import Meta
 from salience.store.postgres import checking
-from salience.store.postgres.checking import EF_CONSTRUCTION, INDEXES, NEW, OLD, M
+from salience.store.postgres.checking import EF_CONSTRUCTION, INDEXES, MAKE_INDEX, NEW, OLD, M
 from salience.store.postgres.connection import (
     APP,
     SCHEMA,
@@ -31,7 +31,6 @@ from salience.store.postgres.connection import (
     create_pool,
     driver,
     mapped,
-    run,
     sqlstate,
     transaction,
 )
@@ -215,9 +214,7 @@ def check_ready(found: Found, where: str) -> None:
         VersionError: its tables are of another revision.
         StoreError: it has no tables, or the user has no rights to them, or bypasses row-level security.
     """
-    if not found.has_tables:
-        raise StoreError(f"store: {where}: {_NO_TABLES}")
-    check_tables(found, where)
+    check_usable(found, where)
     if found.role is not None:
         return
     name = literals.Identifier(found.user.name).as_string()
@@ -230,6 +227,13 @@ def check_ready(found: Found, where: str) -> None:
         problem = f"the user {name} is above row-level security, and has no role {APP} under it to work in"
         problem += ". As the user who owns the tables, run: salience db upgrade"
     raise StoreError(f"store: {where}: {problem}")
+
+
+def check_usable(found: Found, where: str) -> None:
+    """Raise `StoreError` if there are no tables, or as `check_tables`."""
+    if not found.has_tables:
+        raise StoreError(f"store: {where}: {_NO_TABLES}")
+    check_tables(found, where)
 
 
 def check_tables(found: Found, where: str, *, upgrading: bool = False) -> None:
@@ -424,23 +428,29 @@ class PostgresDatabase:
 
         Raises:
             InputError: the store has no model yet, pgvector has no such index, or an invalid `memory`.
+            NotAStoreError, VersionError: as `check_tables`.
+            StoreError: there are no tables, or the user does not own them.
             BusyError: another process builds or drops an index.
         """
-        pin = self._ready_runner().read(None, Meta.read).pin()
-        if pin is None:
-            given, problem = Words("a store that is pinned to no model"), "needs a model, and the store has none yet"
-            raise InputError("index", given, "Store a memory first: the index is made for its model.", problem)
-        check_dimension(pin.dimension, is_half)
         began, type_ = time.monotonic(), "halfvec" if is_half else "vector"
         name, notices = INDEXES[type_], list[str]()
         with self._indexing() as connection:
+            check_usable(inspect(connection), self._where)
+            pin = Meta.read(connection).pin()
+            if pin is None:
+                given, problem = (
+                    Words("a store that is pinned to no model"),
+                    "needs a model, and the store has none yet",
+                )
+                raise InputError("index", given, "Store a memory first: the index is made for its model.", problem)
+            check_dimension(pin.dimension, is_half)
+            _drop(connection, f"{name}{NEW}", f"{name}{OLD}")  # a build that was cut short may have left them
             before = {index.name: index for index in checking.vector_indexes(connection)}.get(name)
             m = m or (before.m if before else M)
             ef_construction = ef_construction or (before.ef_construction if before else EF_CONSTRUCTION)
             wanted = (True, pin.dimension, m, ef_construction)
             if before and (before.valid, before.dimension, before.m, before.ef_construction) == wanted:
                 return Indexed(name, bytes=before.bytes)
-            _drop(connection, f"{name}{NEW}", f"{name}{OLD}")
             if memory is not None:
                 try:
                     set_memory = "SELECT set_config('maintenance_work_mem', %s, false)"
@@ -459,13 +469,16 @@ class PostgresDatabase:
                         f"USING hnsw ((vector::{type_}({pin.dimension})) {type_}_ip_ops) "
                         f"WITH (m = {m}, ef_construction = {ef_construction})"
                     )
+                away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{OLD}"] if before else []
+                renamed = f"ALTER INDEX {SCHEMA}.{name}{NEW} RENAME TO {name}"
+                for statement in ("BEGIN", *away, renamed, "COMMIT"):  # one by one, which Citus requires
+                    connection.exec_driver_sql(statement)
             except BaseException:
-                _drop(connection, f"{name}{NEW}")  # an incomplete index slows down every write
+                with suppress(SQLAlchemyError):  # the first error is raised
+                    connection.exec_driver_sql("ROLLBACK")
+                    _drop(connection, f"{name}{NEW}")  # an unused index slows down every write
                 raise
             warning = " ".join(notices) or None
-            away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{OLD}"] if before else []
-            renamed = f"ALTER INDEX {SCHEMA}.{name}{NEW} RENAME TO {name}"
-            run(driver(connection), "; ".join(["BEGIN", *away, renamed, "COMMIT"]))
             _drop(connection, f"{name}{OLD}")
             size = next(index.bytes for index in checking.vector_indexes(connection) if index.name == name)
         return Indexed(name, True, (), size, time.monotonic() - began, warning)
@@ -483,6 +496,8 @@ class PostgresDatabase:
     def _indexing(self) -> Iterator[Connection]:
         """Yield a connection without timeouts that holds the lock of index builds; it is discarded afterwards.
 
+        The owner of the tables may be a superuser, also on a cluster, where no engine may connect as one.
+
         Raises:
             StoreError: the user does not own the tables.
             BusyError: another process holds the lock.
@@ -490,17 +505,17 @@ class PostgresDatabase:
         with mapped(self._where), self._engine.connect() as connection:
             try:
                 path = _quoted(inspect(connection).path)
-                settings = f"SET statement_timeout = 0; SET lock_timeout = 0; SET search_path = {path}"
-                run(driver(connection), settings)
+                for setting in ("statement_timeout = 0", "lock_timeout = 0", f"search_path = {path}"):
+                    connection.exec_driver_sql(f"SET {setting}")
                 owner = connection.exec_driver_sql(_OWNER, (SCHEMA,)).scalar()
                 if owner is not None:
-                    problem = "indexes are for the user to make who owns the tables"
+                    problem = "only the owner of its tables may make and drop indexes"
                     raise StoreError(f"store: {self._where}: {problem}. Connect as {owner}.")
                 if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({INDEXING})").scalar():
                     raise BusyError("index: another process makes or drops one. Try again when it is done.")
                 yield connection
             finally:
-                with suppress(DBAPIError):  # at once, since the server may notice the end of the connection later
+                with suppress(SQLAlchemyError):  # at once, since the server may notice the end of the connection later
                     connection.exec_driver_sql(f"SELECT pg_advisory_unlock({INDEXING})")
                 connection.invalidate()
 
@@ -550,7 +565,7 @@ class PostgresDatabase:
         )
         if large:
             few = f"{self._exact_rows:,} memories, and searches no index of vectors"
-            yield f"{large:,} tenants have more than {few}. Run: salience db index"
+            yield f"{large:,} tenants have more than {few}. {MAKE_INDEX}"
 
     def close(self) -> None:
         """Close the connections."""

@@ -43,6 +43,7 @@ NEW, OLD = "_new", "_old"
 """Suffixes of vector indexes that are being built or dropped, or were left behind."""
 M, EF_CONSTRUCTION = 16, 64
 """Defaults of pgvector."""
+MAKE_INDEX: Final = "As the user who owns the tables, run: salience db index"
 _MENDED: Final = "To mend it: salience db doctor --repair"
 _UPGRADE: Final = "As the user who owns the tables, run: salience db upgrade"
 _RESTORE: Final = "Bring the database back from a backup of the server."
@@ -246,16 +247,17 @@ def _indexes(connection: Connection) -> Iterator[Found]:
     for each in vector_indexes(connection):
         if pinned and str(each.dimension) != pinned and each.name in INDEXES.values():
             problem = f"the index {each.name} is of vectors of {each.dimension} numbers, not {pinned}."
-            problems.append(f"{problem} Run: salience db index")
+            problems.append(f"{problem} {MAKE_INDEX}")
     yield from ((Finding("indexes", None, problem), None) for problem in problems)
 
 
 def invalid(name: str) -> str:
     """Return the message for an invalid index."""
-    remedy = f"REINDEX INDEX CONCURRENTLY {SCHEMA}.{name}, as the user who owns the tables"
+    command = f"REINDEX INDEX CONCURRENTLY {SCHEMA}.{name}"
     if name.removesuffix(NEW).removesuffix(OLD) in INDEXES.values():
-        remedy = "salience db index"
-    return f"the index {name} is not valid: it is being made, or that was cut short. If so, run: {remedy}"
+        command = "salience db index"
+    remedy = f"as the user who owns the tables, run: {command}"
+    return f"the index {name} is not valid: it is being made, or that was cut short. If so, {remedy}"
 
 
 _CHECKS: Final[tuple[Check, ...]] = (
