@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,6 +30,7 @@ from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import speakers as speaker_names
 from salience.extract import when
+from salience.extract.distinctions import distinctions
 from salience.extract.phrases import detect_intent
 from salience.extract.tense import question_tense
 from salience.ports import LogRecall, Need, Reranker, Services, Touch
@@ -39,9 +40,10 @@ from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State
 from salience.rank.update_model import TokenReader
+from salience.rank.updates import VALUES
 from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, TimeCue, checks
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
-from salience.text import phrases
+from salience.text import Tokeniser, phrases
 
 MIN_REACH: Final = 100
 """Smallest number of nearest memories, and of memories with a rare term, to request from an indexed store."""
@@ -214,6 +216,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         names=names,
         speakers=speakers,
         anchor=tuple(term for term in tokeniser.terms(cue.anchor, language) if term in terms) if cue else (),
+        specifics=_specifics(tokeniser, text, language, terms) if "update" in profile.stages else (),
         entities="entities" in parts,
         vectors="vectors" in parts,
         distinctions="distinctions" in parts,
@@ -231,6 +234,13 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         calibrated=profile.threshold_scale == "calibrated",
     )
     return need, (text,) if first_person_text == text else (text, first_person_text)
+
+
+def _specifics(tokeniser: Tokeniser, text: str, language: str, terms: Collection[str]) -> tuple[str, ...]:
+    """Return the terms of the numbers, dates and names in a query, among its `terms`."""
+    details = (one.partition(":") for one in distinctions(text))
+    values = " ".join(value for kind, _, value in details if kind in VALUES)
+    return tuple(term for term in tokeniser.terms(values, language) if term in terms)
 
 
 def _with_window(services: Services, query: Query, cue: TimeCue, now: datetime) -> TimeCue | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from salience.batch import Batch, Lexicon, Postings, Ragged, Vectors, coded
-from salience.ports import Calibration
-from salience.rank.updates import Likeness, answers_alike, updates
+from salience.ports import Calibration, Need
+from salience.rank.updates import Likeness, about_another, answers_alike, updates
+from salience.records import Scope
 
 HALVING = Calibration((0.0, 1.0), (0.0, 0.5), 0.9, "test")
 
@@ -107,3 +111,23 @@ def test_many_pairs_are_compared_as_few_are():
     )
     found = updates(batch, np.arange(count), None, Likeness(0.6, 0.9, 0.6, 0.7))
     assert_array_equal(found, np.tri(count, k=-1, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("words", "marks", "is_another"),
+    [
+        (("7", "8"), ("number:7", "number:8"), True),
+        (("7", "7"), ("number:7", "number:7"), False),
+        (("", "8"), ("text:a", "number:8"), False),  # the query names nothing in the first
+        ((("fay",), ("sven",)), ("name:fay", "name:sven"), True),
+        ((("fay",), ()), ("name:fay", "text:a"), False),  # "she": no other name in its place
+        ((("fay", "vim"), ("fay",)), ("name:fay", "name:emacs"), False),  # a name in common
+    ],
+)
+def test_a_row_about_another_thing_lacks_the_names_and_figures_of_the_query(words, marks, is_another):
+    terms = ("7", "fay", "vim")
+    batch = replace(batch_of(0.7, marks=marks), lexicon=lexicon_of(words, terms, 9))
+    need = Need(scope=Scope(), now=datetime(2026, 1, 1, tzinfo=UTC), terms=terms, specifics=terms)
+    found = about_another(need, batch, np.arange(2))
+    assert bool(found[0, 1]) is is_another
+    assert not found.diagonal().any()

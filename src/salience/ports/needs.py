@@ -160,6 +160,7 @@ class Need:
             `batch.CORRECTED`.
         corrections: term -> the similar term to search for, as found by a store that searches in several steps.
         anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
+        specifics: the terms of the query's numbers, dates and names; for the stage `update`.
         entities, vectors, distinctions, neighbours: whether to return these fields of `Batch`. The neighbours are the
             context of a memory.
         candidates, ids, near: see above; None for no such limit.
@@ -189,6 +190,7 @@ class Need:
     names: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     anchor: tuple[str, ...] = ()
+    specifics: tuple[str, ...] = ()
     entities: bool = False
     vectors: bool = False
     distinctions: bool = False

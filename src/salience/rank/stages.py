@@ -14,7 +14,7 @@ from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, c
 from salience.ports import EDGE, Need
 from salience.rank.signals import SIGNALS, Parameter, max_sim
 from salience.rank.update_model import TokenReader, chances_of_updates, update_model
-from salience.rank.updates import Likeness, updates
+from salience.rank.updates import Likeness, about_another, updates
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
@@ -426,7 +426,8 @@ def update(state: State, *, top: int, reach: int, lift: float, sure: float, sure
     If the package has a model of updates for the embedder, and the store has token vectors, the newer row may be any of
     the `reach` best rows, and needs a probability of `sure`; of `surer` if it is a turn of a conversation (it has a
     speaker) or the question is another one about the past. Of the `top` best rows, one also updates another by the
-    thresholds of `Likeness` (see `updates`), with any embedder.
+    thresholds of `Likeness` (see `updates`), with any embedder. No row updates another if the query names something
+    that only the other one is about (see `about_another`).
     """
     need, model = state.need, update_model()
     pool = state.rows[: max(top, reach)]
@@ -442,6 +443,7 @@ def update(state: State, *, top: int, reach: int, lift: float, sure: float, sure
         return state
     if need.tense == "former":
         found = found.T
+    found &= ~about_another(need, state.batch, pool)
     changed, made = np.flatnonzero(found.any(axis=0)), state.batch["created_at"][pool]
     order = np.argsort(-made[changed] if need.tense == "former" else made[changed], kind="stable")
     scores, gained = state.scores.copy(), dict[int, Spread]()

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows
-from salience.ports import EDGE, Calibration
+from salience.ports import EDGE, Calibration, Need
 from salience.rank.signals import inverse_document_frequency
 
 Mask = NDArray[np.bool_]
 VALUES: Final = ("number", "date", "name")
 """Kinds of distinctions that are values of a thing, which can change over time."""
+NAMES: Final = VALUES.index("name")
 _PLACES: Final = tuple(KINDS.index(kind) for kind in VALUES)
 
 
@@ -91,6 +92,35 @@ def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Ma
     keeps = held @ weighted.T >= likeness.kept * total - EDGE
     found: Mask = enough & keeps & (total > 0) & (total[:, None] > 0)
     return found
+
+
+def about_another(need: Need, batch: Batch, rows: Rows) -> Mask:
+    """Return bool[n, n]: whether the query names something in the first row, and the second row is about another thing.
+
+    That is so if the second row lacks a figure of the query that the first one has: what is said of server 8 is no
+    update for a question about server 7. It is also so if the second row has as many names as the first one, but none
+    of the query's names that the first one has: "Sven collects stamps" does not update "Fay collects stamps".
+    """
+    figures = [term for term in need.specifics if any(map(str.isdigit, term))]
+    names = [term for term in need.specifics if term not in figures]
+    found = np.zeros((len(rows), len(rows)), np.bool_)
+    if figures:
+        held = _contains(need, batch, rows, figures)
+        found |= (held[:, None] & ~held).any(axis=2)
+    if names and batch.distinctions is not None:
+        held = _contains(need, batch, rows, names)
+        counts = np.array([len(_values(batch.distinctions.of_row(int(row)))[NAMES]) for row in rows])
+        found |= (held.sum(axis=1) > 0)[:, None] & (held @ held.T == 0) & (counts[:, None] == counts)
+    return found
+
+
+def _contains(need: Need, batch: Batch, rows: Rows, terms: Sequence[str]) -> Mask:
+    """Return bool[n, t]: whether each row contains each of these terms of the query."""
+    held = np.zeros((len(rows), len(terms)), np.bool_)
+    if batch.lexicon is not None:
+        for place, term in enumerate(terms):
+            held[:, place] = np.isin(rows, batch.lexicon.postings.of_term(need.terms.index(term))[0])
+    return held
 
 
 def _values(codes: Sequence[int]) -> tuple[frozenset[int], ...]:
