@@ -11,7 +11,8 @@ from salience import MissingExtraError
 from salience.client import Client
 from salience.engine import Engine
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "integrations").glob("*.md"))
+INDEX = Path(__file__).parents[2] / "docs" / "integrations" / "README.md"
+PAGES = sorted(page for page in INDEX.parent.glob("*.md") if page != INDEX)
 FENCE = re.compile(r"^```python *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A fence, with the words after `python`: nothing, or `no-run`, where the page says why."""
 
@@ -19,6 +20,11 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{category}")  # of frameworks, at their import
     for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning", "ImportWarning")
 ]
+
+
+def test_the_index_lists_every_page():
+    assert re.findall(r"^\| \[.*\]\(([\w-]+)\.md\) \| `\1` ", INDEX.read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"\(([\w-]+)\.md\) \|", INDEX.read_text("utf-8"))) == {page.stem for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
