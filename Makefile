@@ -18,6 +18,8 @@
 # make bench-dashboard   time and size of each view of the dashboard with 100,000 memories: prints a table
 # make startup           start time, compared with importing NumPy and SQLAlchemy
 # make screenshots      docs/images/ui-*.png: the views of the dashboard on a sample store; needs Chromium
+# make dist              dist/: the wheel and the sdist of the last commit, built twice, compared and checked
+# make install-check     the wheel in an empty environment: seconds, megabytes, first recall; dist/*.cdx.json, its SBOM (PYTHONS)
 # make soak              every verb in random order, compared with a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
@@ -26,11 +28,12 @@ FRAMEWORKS := .venv-frameworks
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
+PYTHONS ?= 3.11 3.12 3.13 3.14
 SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots clean
+.PHONY: demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -111,6 +114,13 @@ torture-server: $(VENV)/.dev
 screenshots: $(VENV)/.dev
 	$(BIN)/python -m bench.screenshots
 
+dist: $(VENV)/.dist
+	$(BIN)/python -m bench.dist dist
+
+install-check: dist
+	$(BIN)/python -m bench.install dist/*.whl --pythons $(PYTHONS) --sbom "$$(echo dist/*.tar.gz | sed 's/\.tar\.gz$$/.cdx.json/')"
+	$(BIN)/python -m bench.install dist/*.whl --lowest
+
 soak: $(VENV)/.dev
 	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost
 
@@ -131,9 +141,13 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,bge,multilingual,eval]'
+$(VENV)/.dist: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dist]'
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dist,static,bge,multilingual,eval]'
+	touch $@ $(VENV)/.dist $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

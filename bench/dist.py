@@ -1,0 +1,71 @@
+"""Build the wheel and the sdist of the last commit and check them: prints their hashes.
+
+    python -m bench.dist dist
+
+Each is built twice, in folders and with permissions that differ; a difference of one byte is an error. Files that are
+not committed are not built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+
+
+def commit_time() -> str:
+    """Return the time of the last commit, for SOURCE_DATE_EPOCH."""
+    return subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def build(folder: Path, umask: int) -> list[Path]:
+    """Return the sdist and the wheel of the last commit; the wheel is built from the sdist."""
+    sources = folder / "sources"
+    sources.mkdir(parents=True)
+    archive = folder / "sources.tar"
+    subprocess.run(["git", "archive", "--output", archive, "HEAD"], cwd=ROOT, check=True)
+    subprocess.run(["tar", "--extract", "--file", archive, "--directory", sources], check=True, umask=umask)
+    command = [sys.executable, "-m", "build", "--outdir", folder / "dist", sources]
+    environment = os.environ | {"SOURCE_DATE_EPOCH": commit_time()}
+    subprocess.run(command, env=environment, check=True, umask=umask, stdout=subprocess.DEVNULL)
+    return sorted((folder / "dist").iterdir())
+
+
+def digests(files: list[Path]) -> dict[str, str]:
+    """Return the SHA-256 of each file, by name."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def main() -> None:
+    """Build, compare and check."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    out = parser.parse_args().out.resolve()
+    with TemporaryDirectory() as work:
+        files = build(Path(work, "first"), 0o022)
+        first, second = digests(files), digests(build(Path(work, "second"), 0o077))
+        if first != second:
+            sys.exit(f"Two builds differ.\nfirst:  {first}\nsecond: {second}")
+        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], check=True)
+        wheels = [file for file in files if file.suffix == ".whl"]
+        subprocess.run([sys.executable, "-m", "check_wheel_contents", *wheels], cwd=ROOT, check=True)
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        for file in files:
+            shutil.copyfile(file, out / file.name)
+            print(f"{first[file.name]}  {file.name}  {file.stat().st_size:,} bytes")
+    print("Two builds are byte-identical.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Install a wheel in an empty environment and recall once: prints the seconds, and the megabytes of each package.
+
+    python -m bench.install dist/salience-0.1.0-py3-none-any.whl --pythons 3.11 3.12 --sbom dist/salience-0.1.0.cdx.json
+
+pip downloads every package again. A Python that is not on the PATH is skipped; `uv python install 3.12` adds one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bench.dist import ROOT, commit_time
+
+RECALL: Final = """
+import salience
+memory = salience.connect("agent.db")
+memory.remember("Alice prefers Python for backend work", user_id="alice")
+[hit] = memory.recall("What language does Alice like?", user_id="alice")
+print(hit.memory.content)
+"""
+ENVIRONMENT: Final = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SALIENCE_", "XDG_"))}
+"""Without the settings of Python and Salience."""
+
+
+def install(python: str, wheel: Path, folder: Path, lowest: bool) -> float:
+    """Make an environment with a wheel and its dependencies alone, and return the seconds of the installation."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    inside = folder / "bin" / "python"
+    if lowest:
+        command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--resolution", "lowest-direct"]
+        command += ["--compile-bytecode", "--no-cache", "--python", str(inside), str(wheel)]
+    else:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            str(inside),
+            "install",
+            "--quiet",
+            "--no-cache-dir",
+            str(wheel),
+        ]
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, env=ENVIRONMENT)
+    return time.perf_counter() - begin
+
+
+def recall(folder: Path, work: Path) -> float:
+    """Return the seconds until a new process has stored and recalled a memory."""
+    environment = ENVIRONMENT | {"HOME": str(work)}
+    subprocess.run([folder / "bin" / "salience", "--version"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    command = [folder / "bin" / "python", "-c", RECALL]
+    begin = time.perf_counter()
+    run = subprocess.run(command, cwd=work, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    seconds = time.perf_counter() - begin
+    if run.stdout != "Alice prefers Python for backend work\n":
+        sys.exit(f"The first recall printed {run.stdout!r}.")
+    return seconds
+
+
+def megabytes(package: Distribution) -> float:
+    """Return the size of a package's files, bytecode included."""
+    paths = (Path(str(package.locate_file(file))) for file in package.files or ())
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+
+
+def write_sbom(folder: Path, version: str, file: Path) -> None:
+    """Write the packages of an environment as CycloneDX in JSON."""
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", ROOT / "pyproject.toml"]
+    command += ["--mc-type", "library", "--output-reproducible", "--output-file", file, folder / "bin" / "python"]
+    subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": commit_time()})
+    document = json.loads(file.read_text("utf-8"))
+    document["metadata"]["component"]["version"] = version  # pyproject.toml does not state it
+    file.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    print(f"{file}: {len(document['components'])} components")
+
+
+def main() -> None:
+    """Install under each Python; the sizes and the SBOM are those of the first one found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--pythons", nargs="+", default=["3.11"])
+    parser.add_argument("--lowest", action="store_true", help="install the lowest versions that pyproject.toml admits")
+    parser.add_argument("--sbom", type=Path, help="write the software bill of materials (CycloneDX) to this file")
+    options = parser.parse_args()
+    found = {version: path for version in options.pythons if (path := shutil.which(f"python{version}"))}
+    for version in options.pythons:
+        if version not in found:
+            print(f"Python {version}: skipped, python{version} is not on the PATH")
+            continue
+        with TemporaryDirectory() as work:
+            folder = Path(work, "environment")
+            seconds = install(found[version], options.wheel.resolve(), folder, options.lowest)
+            first = recall(folder, Path(work))
+            [site] = folder.glob("lib/python*/site-packages")
+            packages = {package.name: package for package in distributions(path=[str(site)])}
+            sizes = {name: megabytes(package) for name, package in packages.items()}
+            print(
+                f"Python {version}: installed in {seconds:.1f} s, first recall after {first:.1f} s more; "
+                f"{sum(sizes.values()):.0f} MB in {len(sizes)} packages"
+            )
+            if version == next(iter(found)):
+                for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
+                    if size >= 1:
+                        print(f"{size:8.1f} MB  {name} {packages[name].version}")
+                if options.sbom:
+                    write_sbom(folder, packages["salience"].version, options.sbom)
+    if not found:
+        sys.exit("No Python was found.")
+
+
+if __name__ == "__main__":
+    main()
