@@ -34,7 +34,11 @@ def build(folder: Path, umask: int) -> list[Path]:
     sources.mkdir(parents=True)
     archive = folder / "sources.tar"
     subprocess.run(["git", "archive", "--output", archive, "HEAD"], cwd=ROOT, check=True)
-    subprocess.run(["tar", "--extract", "--file", archive, "--directory", sources], check=True, umask=umask)
+    subprocess.run(
+        ["tar", "--extract", "--no-same-permissions", "--file", archive, "--directory", sources],
+        check=True,
+        umask=umask,
+    )
     command = [sys.executable, "-m", "build", "--outdir", folder / "dist", sources]
     environment = os.environ | {"SOURCE_DATE_EPOCH": commit_time()}
     subprocess.run(command, env=environment, check=True, umask=umask, stdout=subprocess.DEVNULL)

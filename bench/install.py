@@ -3,6 +3,7 @@
     python -m bench.install dist/salience-0.1.0-py3-none-any.whl --pythons 3.11 3.12 --sbom dist/salience-0.1.0.cdx.json
 
 pip downloads every package again. A Python that is not on the PATH is skipped; `uv python install 3.12` adds one.
+With --lowest, uv installs the lowest versions that pyproject.toml admits.
 """
 
 from __future__ import annotations
@@ -32,27 +33,28 @@ ENVIRONMENT: Final = {k: v for k, v in os.environ.items() if not k.startswith(("
 """Without the settings of Python and Salience."""
 
 
-def install(python: str, wheel: Path, folder: Path, lowest: bool) -> float:
-    """Make an environment with a wheel and its dependencies alone, and return the seconds of the installation."""
+def find(version: str) -> str | None:
+    """Return the path of a Python on the PATH; None if there is none, or none that runs (a shim of pyenv)."""
+    path = shutil.which(f"python{version}")
+    return path if path and subprocess.run([path, "-c", "import venv"], capture_output=True).returncode == 0 else None
+
+
+def install(python: str, wheel: Path, folder: Path) -> float:
+    """Make an environment with a wheel and its dependencies alone, and return the seconds of `pip install`."""
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-    inside = folder / "bin" / "python"
-    if lowest:
-        command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--resolution", "lowest-direct"]
-        command += ["--compile-bytecode", "--no-cache", "--python", str(inside), str(wheel)]
-    else:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            str(inside),
-            "install",
-            "--quiet",
-            "--no-cache-dir",
-            str(wheel),
-        ]
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet"]
     begin = time.perf_counter()
-    subprocess.run(command, check=True, env=ENVIRONMENT)
+    subprocess.run([*pip, "--no-cache-dir", wheel], check=True, env=ENVIRONMENT)
+    return time.perf_counter() - begin
+
+
+def install_lowest(python: str, wheel: Path, folder: Path) -> float:
+    """Like `install`, with the lowest versions that pyproject.toml admits."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-cache", "--python", folder / "bin" / "python"]
+    begin = time.perf_counter()
+    subprocess.run([*uv, "--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml"], check=True, env=ENVIRONMENT)
+    subprocess.run([*uv, "--no-deps", wheel], check=True, env=ENVIRONMENT)
     return time.perf_counter() - begin
 
 
@@ -94,14 +96,15 @@ def main() -> None:
     parser.add_argument("--lowest", action="store_true", help="install the lowest versions that pyproject.toml admits")
     parser.add_argument("--sbom", type=Path, help="write the software bill of materials (CycloneDX) to this file")
     options = parser.parse_args()
-    found = {version: path for version in options.pythons if (path := shutil.which(f"python{version}"))}
+    found = {version: path for version in options.pythons if (path := find(version))}
     for version in options.pythons:
         if version not in found:
-            print(f"Python {version}: skipped, python{version} is not on the PATH")
+            print(f"Python {version}: skipped, no python{version} on the PATH runs")
             continue
         with TemporaryDirectory() as work:
             folder = Path(work, "environment")
-            seconds = install(found[version], options.wheel.resolve(), folder, options.lowest)
+            make = install_lowest if options.lowest else install
+            seconds = make(found[version], options.wheel.resolve(), folder)
             first = recall(folder, Path(work))
             [site] = folder.glob("lib/python*/site-packages")
             packages = {package.name: package for package in distributions(path=[str(site)])}
