@@ -62,7 +62,9 @@ def main() -> None:
             sys.exit(f"Two builds differ.\nfirst:  {first}\nsecond: {second}")
         subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], check=True)
         wheels = [file for file in files if file.suffix == ".whl"]
-        subprocess.run([sys.executable, "-m", "check_wheel_contents", *wheels], cwd=ROOT, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "check_wheel_contents", *wheels], cwd=Path(work, "first", "sources"), check=True
+        )
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         for file in files:
