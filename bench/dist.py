@@ -16,32 +16,31 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 
 
+def run(*command: str | Path, **options: Any) -> str:
+    """Run a command that must succeed, and return what it prints if `stdout` is a pipe."""
+    done = subprocess.run([str(word) for word in command], check=True, text=True, **options)
+    return str(done.stdout)
+
+
 def commit_time() -> str:
     """Return the time of the last commit, for SOURCE_DATE_EPOCH."""
-    return subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return run("git", "log", "-1", "--format=%ct", cwd=ROOT, stdout=subprocess.PIPE).strip()
 
 
 def build(folder: Path, umask: int) -> list[Path]:
     """Return the sdist and the wheel of the last commit; the wheel is built from the sdist."""
-    sources = folder / "sources"
+    sources, archive = folder / "sources", folder / "sources.tar"
     sources.mkdir(parents=True)
-    archive = folder / "sources.tar"
-    subprocess.run(["git", "archive", "--output", archive, "HEAD"], cwd=ROOT, check=True)
-    subprocess.run(
-        ["tar", "--extract", "--no-same-permissions", "--file", archive, "--directory", sources],
-        check=True,
-        umask=umask,
-    )
-    command = [sys.executable, "-m", "build", "--outdir", folder / "dist", sources]
+    run("git", "archive", "--output", archive, "HEAD", cwd=ROOT)
+    run("tar", "--extract", "--no-same-permissions", "--file", archive, "--directory", sources, umask=umask)
     environment = os.environ | {"SOURCE_DATE_EPOCH": commit_time()}
-    subprocess.run(command, env=environment, check=True, umask=umask, stdout=subprocess.DEVNULL)
+    command = (sys.executable, "-m", "build", "--outdir", folder / "dist", sources)
+    run(*command, env=environment, umask=umask, stdout=subprocess.DEVNULL)
     return sorted((folder / "dist").iterdir())
 
 
@@ -60,13 +59,12 @@ def main() -> None:
         first, second = digests(files), digests(build(Path(work, "second"), 0o077))
         if first != second:
             sys.exit(f"Two builds differ.\nfirst:  {first}\nsecond: {second}")
-        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], check=True)
+        run(sys.executable, "-m", "twine", "check", "--strict", *files)
         wheels = [file for file in files if file.suffix == ".whl"]
-        subprocess.run(
-            [sys.executable, "-m", "check_wheel_contents", *wheels], cwd=Path(work, "first", "sources"), check=True
-        )
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(parents=True)
+        run(sys.executable, "-m", "check_wheel_contents", *wheels, cwd=Path(work, "first", "sources"))
+        out.mkdir(parents=True, exist_ok=True)
+        for old in out.glob("salience-*"):
+            old.unlink()
         for file in files:
             shutil.copyfile(file, out / file.name)
             print(f"{first[file.name]}  {file.name}  {file.stat().st_size:,} bytes")

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench.dist import ROOT, commit_time
+from bench.dist import ROOT, commit_time, run
 
 RECALL: Final = """
 import salience
@@ -41,33 +41,32 @@ def find(version: str) -> str | None:
 
 def install(python: str, wheel: Path, folder: Path) -> float:
     """Make an environment with a wheel and its dependencies alone, and return the seconds of `pip install`."""
-    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet"]
+    run(python, "-m", "venv", "--without-pip", folder)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
     begin = time.perf_counter()
-    subprocess.run([*pip, "--no-cache-dir", wheel], check=True, env=ENVIRONMENT)
+    run(*pip, "install", "--quiet", "--no-cache-dir", wheel, env=ENVIRONMENT)
     return time.perf_counter() - begin
 
 
 def install_lowest(python: str, wheel: Path, folder: Path) -> float:
     """Like `install`, with the lowest versions that pyproject.toml admits."""
-    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-cache", "--python", folder / "bin" / "python"]
+    run(python, "-m", "venv", "--without-pip", folder)
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-cache", "--python", folder / "bin" / "python")
     begin = time.perf_counter()
-    subprocess.run([*uv, "--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml"], check=True, env=ENVIRONMENT)
-    subprocess.run([*uv, "--no-deps", wheel], check=True, env=ENVIRONMENT)
+    run(*uv, "--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml", env=ENVIRONMENT)
+    run(*uv, "--no-deps", wheel, env=ENVIRONMENT)
     return time.perf_counter() - begin
 
 
 def recall(folder: Path, work: Path) -> float:
     """Return the seconds until a new process has stored and recalled a memory."""
     environment = ENVIRONMENT | {"HOME": str(work)}
-    subprocess.run([folder / "bin" / "salience", "--version"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    command = [folder / "bin" / "python", "-c", RECALL]
+    run(folder / "bin" / "salience", "--version", env=environment, stdout=subprocess.DEVNULL)
     begin = time.perf_counter()
-    run = subprocess.run(command, cwd=work, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    printed = run(folder / "bin" / "python", "-c", RECALL, cwd=work, env=environment, stdout=subprocess.PIPE)
     seconds = time.perf_counter() - begin
-    if run.stdout != "Alice prefers Python for backend work\n":
-        sys.exit(f"The first recall printed {run.stdout!r}.")
+    if printed != "Alice prefers Python for backend work\n":
+        sys.exit(f"The first recall printed {printed!r}.")
     return seconds
 
 
@@ -79,9 +78,9 @@ def megabytes(package: Distribution) -> float:
 
 def write_sbom(folder: Path, version: str, file: Path) -> None:
     """Write the packages of an environment as CycloneDX in JSON."""
-    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", ROOT / "pyproject.toml"]
-    command += ["--mc-type", "library", "--output-reproducible", "--output-file", file, folder / "bin" / "python"]
-    subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": commit_time()})
+    cyclonedx = (sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", ROOT / "pyproject.toml")
+    options = ("--mc-type", "library", "--output-reproducible", "--output-file", file)
+    run(*cyclonedx, *options, folder / "bin" / "python", env=os.environ | {"SOURCE_DATE_EPOCH": commit_time()})
     document = json.loads(file.read_text("utf-8"))
     document["metadata"]["component"]["version"] = version  # pyproject.toml does not state it
     file.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
