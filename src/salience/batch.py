@@ -244,7 +244,8 @@ class Batch:
             memory's own text `OWN_COPIES` times, and the texts of the `WINDOW_RADIUS` memories on either side of it.
         distinctions: codes (see `coded`) of each memory's distinctions, in the order of the text; None unless needed.
         complete: whether the batch holds every visible memory that passes the filter.
-        beyond: upper bound of the cosine to the query of the memories left out, as far as an index can tell.
+        beyond: upper bound of the cosine to the query of the memories left out; an estimate if `approximate`.
+        approximate: whether an approximate index chose candidates, so that a nearer memory may be left out.
         floor: upper bound, exclusive, of their score, by `Need.pruning`; None if unknown.
         participants: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
         moments: float64, the distinct `created_at` of the memories that `participants` counts, ascending; None unless
@@ -265,6 +266,7 @@ class Batch:
     distinctions: Ragged | None = None
     complete: bool = True
     beyond: float = 1.0
+    approximate: bool = False
     floor: float | None = None
     participants: int | None = None
     moments: Floats | None = None

@@ -34,7 +34,7 @@ from salience.extract.distinctions import distinctions
 from salience.extract.phrases import detect_intent
 from salience.extract.tense import question_tense
 from salience.ports import LogRecall, Need, Reranker, Services, Touch
-from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, pruning, widen
+from salience.rank.bounds import is_exact, is_settled, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
@@ -337,8 +337,8 @@ def search(
     """Return the ranking of the candidates; its `need` is the last request.
 
     A store may return only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
-    the answer is proven exact or the reach is at its maximum. It starts again once if the store corrects a misspelt
-    word, with the vectors of the corrected query.
+    no other memory can reach the answer, as far as the store can tell, or the reach is at its maximum. It starts again
+    once if the store corrects a misspelt word, with the vectors of the corrected query.
 
     Args:
         services: the ports.
@@ -364,7 +364,7 @@ def search(
             continue
         ranked = rank(profile, batch, need, token_reader(services, need))
         marks.append(("rank", time.perf_counter()))
-        if is_exact(ranked):
+        if is_settled(ranked):
             return ranked
         if batch.floor is not None:
             need = replace(need, pruning=widen(ranked))

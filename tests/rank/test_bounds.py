@@ -56,6 +56,14 @@ def test_the_last_hit_must_be_out_of_reach():
     assert not is_exact(batch_of([0.9, 0.8, 0.8]))  # one outside may tie
 
 
+def test_candidates_out_of_an_approximate_index_prove_nothing():
+    batch = replace(batch_of([0.9, 0.8, 0.5]), approximate=True)
+    assert bounds.is_settled(rank(MEMEMORY, batch, Need(scope=Scope(), now=NOW, limit=2)))
+    assert not is_exact(batch)
+    assert not is_exact(replace(batch_of([0.9, 0.8, 0.5]), approximate=True), limit=4, min_score=0.6)
+    assert is_exact(batch, limit=0)
+
+
 def test_an_answer_that_is_not_full_is_exact_only_above_the_least_score():
     assert not is_exact(batch_of([0.9, 0.8, 0.5]), limit=4)
     assert is_exact(batch_of([0.9, 0.8, 0.5]), limit=4, min_score=0.6)

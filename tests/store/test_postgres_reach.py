@@ -10,8 +10,9 @@ from salience import recall
 from salience.batch import Embedding
 from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.records import ANY, Filter, Scope
-from salience.store.postgres import PostgresStore, search
+from salience.store.postgres import PostgresStore, admin, search, statements
 from salience.store.postgres.store import READ_STATE, read_state
+from salience.store.schema import memories
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import (
     DIMENSION,
@@ -331,3 +332,49 @@ def test_words_lead_to_what_is_there_and_to_nothing_else(opened, seed):
             held = [number for (of, number), memory in live.items() if of == tenant and word in memory.tags]
             shown = sorted(number for number in held if live[tenant, number].forgotten_at is None)
             assert numbers(store.gather(need(scope, filter=Filter(tags=(word,)), reach=2))) == shown
+
+
+@pytest.fixture
+def near(tables, monkeypatch, clock):
+    """Return a function that asks indexes for the only memory near the query, among 120 far and later ones."""
+    embedder = PlantedEmbedder({"near": 0.9})
+    with salience.connect(tables, embedder=embedder, clock=clock) as memory:
+        made = memory.remember("near").memory
+        clock.advance(days=1)
+        memory.remember_many([{"content": f"far {number}"} for number in range(120)])
+    with admin.PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=0) as database:
+        database.index()
+    monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
+    asked, nearest = [], statements.nearest
+
+    def ask(*, missed):
+        def stub(scope, filter, vector, count, spoken, indexed_as):
+            asked.append(indexed_as is not None)
+            found = nearest(scope, filter, vector, count, spoken, indexed_as)
+            return found.where(memories.c.id != made.id) if missed and indexed_as is not None else found
+
+        monkeypatch.setattr(statements, "nearest", stub)
+        asked.clear()
+        with salience.connect(tables, embedder=embedder, clock=clock, profile="memlayer") as memory:
+            found = memory.recall("query")
+        return [hit.memory.content for hit in found], found.exact, list(asked)
+
+    return ask
+
+
+def test_an_answer_out_of_the_vector_index_is_never_exact(near, monkeypatch):
+    """Its cosines would rule out any other memory, and yet the index may have missed one."""
+    monkeypatch.setattr(search, "_FEW", 0)
+    assert near(missed=True) == ([], False, [True])
+    assert near(missed=False) == (["near"], False, [True])
+
+
+def test_an_answer_out_of_a_full_scan_is_exact_where_no_other_memory_can_reach_it(near):
+    assert near(missed=True) == (["near"], True, [False])
+
+
+def test_an_answer_is_exact_where_the_index_found_too_few_and_a_full_scan_followed(near, monkeypatch):
+    monkeypatch.setattr(search, "_FEW", 0)
+    monkeypatch.setattr(recall, "MAX_REACH", 200)
+    monkeypatch.setattr(recall, "MIN_REACH", 200)
+    assert near(missed=True) == (["near"], True, [True, False])

@@ -47,10 +47,18 @@ WIDER: Final = 16
 
 
 def is_exact(ranked: State) -> bool:
-    """Return whether no visible memory outside the candidates could have reached the answer.
+    """Return whether it is proven that no visible memory outside the candidates could have reached the answer.
 
-    The cosine of such a memory is at most `batch.beyond`. It would need more than the least score and, if the answer is
-    full, more than the score of the last hit.
+    An approximate index proves nothing: it may have missed a nearer memory.
+    """
+    return is_settled(ranked) and (ranked.need.limit == 0 or not ranked.batch.approximate)
+
+
+def is_settled(ranked: State) -> bool:
+    """Return whether no memory with a cosine of at most `batch.beyond` could have reached the answer.
+
+    Such a memory outside the candidates would need more than the least score and, if the answer is full, more than the
+    score of the last hit.
     """
     profile, batch, need = ranked.profile, ranked.batch, ranked.need
     if batch.complete or need.limit == 0:

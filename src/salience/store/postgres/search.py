@@ -68,6 +68,7 @@ class Candidates:
         is_complete: whether these are all memories that pass the filter.
         is_wide: whether the need's own conditions still have to be applied to them.
         beyond: upper bound of the cosines of all other memories.
+        approximate: whether `beyond` is an estimate, since the vector index found the nearest.
         line: ids of the candidates and of their neighbours in sessions; None if not known yet.
         closed: ids whose heirs are among `ids`.
     """
@@ -77,6 +78,7 @@ class Candidates:
     is_complete: bool = False
     is_wide: bool = True
     beyond: float = 1.0
+    approximate: bool = False
     line: frozenset[str] | None = None
     closed: frozenset[str] = frozenset()
 
@@ -133,7 +135,8 @@ class Search:
         def answer(activations: Activations) -> Batch:
             batch = gather(found, need, activations)
             if not chosen.is_complete:
-                batch = replace(batch, complete=False, beyond=max(batch.beyond, chosen.beyond))
+                beyond = max(batch.beyond, chosen.beyond)
+                batch = replace(batch, complete=False, beyond=beyond, approximate=chosen.approximate)
             elif counts_windows:  # window statistics are estimated: others might rank higher
                 batch = replace(batch, complete=False, beyond=1.0)
             return batch if size is None else self._with_statistics(batch, found, chosen.frequency, size)
@@ -167,7 +170,7 @@ class Search:
 
     def _near_or_named(self, reach: int) -> Candidates:
         """Return the memories of the need's ids, those near its vectors, and the requested number of nearest ones."""
-        need, beyond = self.need, 1.0
+        need, beyond, approximate = self.need, 1.0, False
         ids = frozenset(need.ids or ())
         if need.near is not None:
             above = need.near.above - MARGIN
@@ -176,16 +179,16 @@ class Search:
                 ids |= self._nearest_of_all(vectors, reach, above)
             else:
                 for vector in vectors:
-                    ids |= {found for found, cosine in self._nearest(vector, reach) if cosine > above}
+                    ids |= {found for found, cosine in self._nearest(vector, reach)[0] if cosine > above}
         if need.candidates is not None:
-            near, beyond = self._near_query(need.candidates)
+            near, beyond, approximate = self._near_query(need.candidates)
             ids |= near
-        return Candidates(ids, self._frequency(), beyond=beyond)
+        return Candidates(ids, self._frequency(), beyond=beyond, approximate=approximate)
 
     def _best(self, reach: int) -> Candidates:
         """Return the nearest memories, those without a vector, holders of rare terms, and all their successors."""
         need = self.need
-        ids, beyond = self._near_query(reach)
+        ids, beyond, approximate = self._near_query(reach)
         queries: list[Select[Any]] = []
         if need.latest or need.vector is None:  # without a vector, only words lead to a memory
             queries.append(statements.latest(self.scope, need.filter, reach))
@@ -202,49 +205,59 @@ class Search:
         # a near memory may have been replaced several times; its last heir is ranked in its place
         heirs, line = bool(_REPLACING & need.columns), 2 * WINDOW_RADIUS if need.windows else 0
         if not ids or not (heirs or line):
-            return Candidates(ids, frequency, is_wide=False, beyond=beyond)
+            return Candidates(ids, frequency, is_wide=False, beyond=beyond, approximate=approximate)
         now = microseconds(need.now)
         near = self.reader.execute(statements.around(self.scope, ids, heirs=heirs, reach=line, now=now)).all()
         closed = frozenset(id_ for id_, step in near if not step)
         ids = frozenset(id_ for id_, step in near if step <= WINDOW_RADIUS)
         known = frozenset(id_ for id_, _ in near)
         return Candidates(
-            ids, frequency, False, False, beyond, known if line else None, closed if heirs else frozenset()
+            ids,
+            frequency,
+            is_wide=False,
+            beyond=beyond,
+            approximate=approximate,
+            line=known if line else None,
+            closed=closed if heirs else frozenset(),
         )
 
-    def _near_query(self, count: int) -> tuple[frozenset[str], float]:
-        """Return the nearest to the query and those without a vector, and an upper bound of the others' cosines.
+    def _near_query(self, count: int) -> tuple[frozenset[str], float, bool]:
+        """Return the nearest to the query and those without a vector; and a bound of the others' cosines.
 
-        Memories with a speaker are compared with the query in the first person.
+        The last value says whether that bound is an estimate of the vector index. Memories with a speaker are compared
+        with the query in the first person.
         """
-        need, ids, beyond = self.need, frozenset[str](), 1.0
+        need, ids, beyond, approximate = self.need, frozenset[str](), 1.0, False
         if need.vector is not None and count:
             vectors: list[tuple[Vectors32, bool | None]] = [(need.vector, None)]
             if need.first_person_vector is not None:
                 vectors = [(need.vector, False), (need.first_person_vector, True)]
             found = [self._nearest(vector, count, spoken) for vector, spoken in vectors]
-            ids = frozenset(id_ for rows in found for id_, _ in rows)
-            beyond = min(1.0, max((rows[-1][1] if len(rows) == count else -1.0) for rows in found))
+            ids = frozenset(id_ for rows, _ in found for id_, _ in rows)
+            beyond = min(1.0, max((rows[-1][1] + MARGIN if len(rows) == count else -1.0) for rows, _ in found))
+            approximate = any(by_index for _, by_index in found)
         if self.has_pending:
             lacking = statements.passing(self.scope, need.filter).where(memories.c.vector.is_(None))
             pending = self.ids(lacking.order_by("id").limit(self.most + 1))
             ids |= pending
             beyond = beyond if len(pending) <= self.most else 1.0
-        return ids, beyond
+        return ids, beyond, approximate
 
-    def _nearest(self, vector: Vectors32, count: int, spoken: bool | None = None) -> list[tuple[str, float]]:
-        """Return the nearest to a vector with their cosines, in descending order.
+    def _nearest(
+        self, vector: Vectors32, count: int, spoken: bool | None = None
+    ) -> tuple[list[tuple[str, float]], bool]:
+        """Return the nearest to a vector with their cosines, in descending order, and whether the index found them.
 
-        A full scan finds them if there are few, or if the index did not find enough.
+        A full scan finds them if there are few, or if the index did not find enough. The index may miss some.
         """
         passing = self._passing(spoken)
-        found: list[tuple[str, float]] = []
+        found, by_index = list[tuple[str, float]](), False
         for type_ in (self.indexed_as, None) if passing > _FEW and self.indexed_as is not None else (None,):
             if len(found) < count and passing:
                 given = of_vector(vector) or b""
                 query = statements.nearest(self.scope, self.need.filter, given, count, spoken, type_)
-                found = [(row.id, row.cosine) for row in self.reader.execute(query)]
-        return sorted(found, key=lambda row: (-row[1], row[0]))
+                found, by_index = [(row.id, row.cosine) for row in self.reader.execute(query)], type_ is not None
+        return sorted(found, key=lambda row: (-row[1], row[0])), by_index
 
     def _nearest_of_all(self, vectors: Vectors32, count: int, above: float) -> frozenset[str]:
         """Return the nearest to each of several vectors, with a cosine above `above`, after one read of all vectors."""
