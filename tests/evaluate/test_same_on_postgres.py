@@ -21,7 +21,7 @@ from salience.models import registry
 from salience.rank import profiles
 from salience.records import Recall
 
-CONVERSATIONS = ["conv-26", "conv-30"]
+CONVERSATIONS = ["conv-26"]
 LIMIT = 10
 BY_INDEXES = 7
 """Of so many questions one is asked of the indexes too."""

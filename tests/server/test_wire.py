@@ -178,7 +178,7 @@ def test_the_arguments_of_a_verb_are_the_engines(verb: str) -> None:
     assert scope - arguments <= {"session_id", "scope"}  # which some verbs have no use for
 
 
-OURS = ("progress", "file", "overwrite")
+OURS = ("progress", "file", "overwrite", "format")
 """Arguments of the engine that no request can hold."""
 
 
