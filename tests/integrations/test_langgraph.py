@@ -1,4 +1,4 @@
-"""SalienceStore: items of LangGraph as memories; the suites of LangGraph itself run in test_langgraph_suites.py."""
+"""SalienceStore: items of LangGraph as memories; the suites of LangGraph itself run in test_suites.py."""
 
 from __future__ import annotations
 

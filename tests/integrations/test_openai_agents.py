@@ -1,7 +1,4 @@
-"""OpenAI Agents: the cases of the SDK's own session tests, in our words, and what memories add.
-
-Not taken over: cases about the SDK's own SQLite connections, locks and broken rows.
-"""
+"""OpenAI Agents: the session on each store, and what memories add; the SDK's own tests run in test_suites.py."""
 
 from __future__ import annotations
 
@@ -122,6 +119,8 @@ def test_session_settings_limit(local):
     assert items(session) == [user("2"), user("3")]
     assert items(session, 3) == [user("1"), user("2"), user("3")]
     assert items(SalienceSession(local, "s1", session_settings={"limit": 1})) == [user("3")]
+    with pytest.raises(TypeError, match="limitt"):
+        SalienceSession(local, "s1", session_settings={"limitt": 1})
 
 
 def test_pop_item(session):

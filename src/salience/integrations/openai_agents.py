@@ -67,8 +67,9 @@ class SalienceSession:
         self._memory, self._where = memory, where
         keywords.home("default", where)  # refuses ANY
         self.session_id = checks.name("session_id", session_id)
-        settings = SessionSettings(**session_settings) if isinstance(session_settings, dict) else session_settings
-        self.session_settings: SessionSettings | None = settings or SessionSettings()
+        if not isinstance(session_settings, SessionSettings):
+            session_settings = SessionSettings().resolve(session_settings)  # refuses unknown fields
+        self.session_settings: SessionSettings | None = session_settings
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items in order; with a limit, the latest ones."""

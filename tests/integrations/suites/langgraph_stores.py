@@ -1,42 +1,31 @@
 """Plugin of pytest for LangGraph's own tests of stores: `SalienceStore` takes the place of the stores that they open.
 
-Each store is a copy of one empty file, with the embeddings that the test names.
+Each store has the embeddings that the test names.
 """
 
 from __future__ import annotations
 
-import itertools
-import shutil
 import sys
-import tempfile
 import types
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
 import anyio.to_thread
 import langgraph.store.memory
+from common import leave_out, new_memory
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-import salience
 from salience.integrations.langchain import LangChainEmbedder
 from salience.integrations.langgraph import SalienceStore
 
-FOLDER = tempfile.TemporaryDirectory()
-EMPTY = Path(FOLDER.name, "empty.db")
-NUMBERS = itertools.count()
 DEFAULT = {"embed": DeterministicFakeEmbedding(size=8), "dims": 8}
 """Embeddings for tests without an index."""
-
-salience.connect(EMPTY).close()
 
 
 def options(index, ttl=None):
     """Return a new memory and the options of a store for the configuration of a test."""
     embedder = LangChainEmbedder((index or DEFAULT)["embed"], dimension=(index or DEFAULT)["dims"])
-    file = EMPTY.with_name(f"{next(NUMBERS)}.db")
-    memory = salience.connect(shutil.copy(EMPTY, file), embedder=embedder)
     fields = (index or {}).get("fields", (index or {}).get("text_fields"))
-    return {"memory": memory, "fields": fields, "ttl": ttl}
+    return {"memory": new_memory(embedder), "fields": fields, "ttl": ttl}
 
 
 class MemoryStore(SalienceStore):
@@ -113,6 +102,4 @@ langgraph.store.memory.InMemoryStore = MemoryStore
 
 
 def pytest_collection_modifyitems(config, items):
-    out = [item for item in items if any(part in item.nodeid for part in LEFT_OUT)]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [item for item in items if item not in out]
+    leave_out(config, items, LEFT_OUT)
