@@ -15,7 +15,7 @@
 # make torture-postgres  a server: leaks between tenants, kill -9 of PostgreSQL, thousands of tenants
 # make torture-server    REST and MCP: no key may read, see or time another tenant's data
 # make fuzz              Schemathesis over the OpenAPI document of a server
-# make bench-dashboard   time and size of each view of the dashboard with 100,000 memories: prints a table
+# make bench-dashboard   time and size of each view of the dashboard with 100,000 memories: prints a table, and fails over 300 KB a page
 # make startup           start time, compared with importing NumPy and SQLAlchemy
 # make screenshots      docs/images/ui-*.png: the views of the dashboard on a sample store; needs Chromium
 # make dist              dist/: the wheel and the sdist of the last commit, built twice, compared and checked
