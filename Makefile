@@ -134,7 +134,9 @@ $(BENCH)/.installed: pyproject.toml
 
 $(FRAMEWORKS)/.installed: pyproject.toml
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[frameworks]'
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check uv # pip takes five times as long, but knows its own index
+	VIRTUAL_ENV=$(abspath $(FRAMEWORKS)) $(FRAMEWORKS)/bin/uv pip install --quiet --editable '.[frameworks]' \
+		|| $(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[frameworks]'
 	touch $@
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
