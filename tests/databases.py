@@ -24,6 +24,10 @@ SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
 _EMPTY = f"TRUNCATE {', '.join(f'salience.{table.name}' for table in metadata.sorted_tables)}"
+_DROP_INDEXES = "; ".join(
+    f"DROP INDEX IF EXISTS salience.{name}, salience.{name}_new"
+    for name in ("ix_memories_hnsw", "ix_memories_hnsw_half")
+)
 
 
 @contextmanager
@@ -47,6 +51,7 @@ def empty(dsn: str) -> None:
     end_others(dsn)
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute(_EMPTY)
+        superuser.execute(_DROP_INDEXES)  # of vectors as long as those of the last test
 
 
 def as_application(place: Server | Elsewhere, dsn: str) -> str:
