@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from agent_framework import Message
+from llama_index.core.base.llms.types import ChatMessage
 
 import salience
 import servers
+from salience.integrations.agent_framework import SalienceHistoryProvider
 from salience.integrations.anthropic import SalienceMemoryTool
+from salience.integrations.llama_index import SalienceChatStore
 from salience.integrations.openai_agents import SalienceSession
 from salience.integrations.pydantic_ai import SalienceMemoryStore
 from salience.server import auth as access
@@ -62,3 +66,21 @@ def test_stores(clients):
         return await alice.list_paths(limit=10), await bob.list_paths(limit=10)
 
     assert anyio.run(main) == (["main/MEMORY.md"], [])
+
+
+def test_histories_of_the_agent_framework(clients):
+    async def main():
+        alice, bob = map(SalienceHistoryProvider, clients)
+        await alice.save_messages("s1", [Message("user", ["one"])])
+        return [[message.text for message in await one.get_messages("s1")] for one in (alice, bob)]
+
+    assert anyio.run(main) == [["one"], []]
+
+
+def test_chats_of_llama_index(clients):
+    async def main():
+        alice, bob = map(SalienceChatStore, clients)
+        await alice.add_message("s1", ChatMessage(role="user", content="one"))
+        return [[message.content for message in await one.get_messages("s1")] for one in (alice, bob)]
+
+    assert anyio.run(main) == [["one"], []]

@@ -20,6 +20,11 @@ PAGE: Final = 250
 """Memories to read or write in one request."""
 
 
+def named(**coordinates: Any) -> dict[str, Any]:
+    """Return the coordinates that are not None: a server refuses None for those that a key is bound to."""
+    return {name: value for name, value in coordinates.items() if value is not None}
+
+
 def belongs(memory: Stored, where: Mapping[str, Any]) -> bool:
     """Return whether a memory was stored with these scope keywords, rather than being shared with them.
 

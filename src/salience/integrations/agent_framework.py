@@ -12,8 +12,7 @@ from typing import Any, Final
 import anyio.to_thread
 
 from salience.errors import InputError, MissingExtraError
-from salience.integrations import Memory
-from salience.keywords import ScopeKeywords
+from salience.integrations import Memory, named, scan
 from salience.rank.profiles import ProfileLike
 from salience.text import content_hash
 
@@ -149,27 +148,19 @@ class _Turns:
     def __init__(self, memory: Memory, user_id: str | UserOf | None, agent_id: str | None, project: str | None) -> None:
         self.memory, self.user_id, self.agent_id, self.project = memory, user_id, agent_id, project
 
-    def where(self, session_id: str | None) -> ScopeKeywords:
+    def where(self, session_id: str | None) -> dict[str, Any]:
         if session_id is None:
             raise InputError("session_id", None, "Run the agent with a session: agent.run(..., session=session).")
         user = self.user_id(session_id) if callable(self.user_id) else self.user_id
-        return {"user_id": user, "agent_id": self.agent_id, "project": self.project, "session_id": session_id}
+        return named(user_id=user, agent_id=self.agent_id, project=self.project, session_id=session_id)
 
     def save(self, session_id: str | None, messages: Sequence[Message]) -> None:
         where = self.where(session_id)
         self.memory.ingest([_as_turn(str(session_id), message) for message in messages], **where)
 
     def load(self, session_id: str | None) -> list[Message]:
-        where = self.where(session_id)
-        turns, cursor = [], None
-        while True:
-            page = self.memory.list(kinds=("turn",), sessions=(str(session_id),), limit=1000, cursor=cursor, **where)
-            for turn in page.memories:
-                own = all(getattr(turn.scope, name) == value for name, value in where.items())  # not a shared memory
-                if own and FIELD in turn.metadata:
-                    turns.append(turn)
-            if (cursor := page.cursor) is None:
-                break
+        found = scan(self.memory, self.where(session_id), kinds=("turn",), sessions=(str(session_id),))
+        turns = (turn for turn in found if FIELD in turn.metadata)
         messages = [list(parts) for _, parts in groupby(turns, key=lambda turn: turn.metadata["id"])]
         return [_as_message(parts[0].metadata[FIELD], "".join(part.content for part in parts)) for parts in messages]
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Self
@@ -14,8 +14,7 @@ from typing import Any, Final, Self
 import anyio.to_thread
 
 from salience.errors import InputError, MissingExtraError, Words
-from salience.integrations import Memory
-from salience.keywords import CallerKeywords
+from salience.integrations import Memory, named, scan
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
 from salience.records import Memory as Stored
@@ -83,7 +82,7 @@ class SalienceStorage:
         profile: ProfileLike | None = None,
     ) -> None:
         self._memory, self._profile = memory, profile
-        self._where: CallerKeywords = {"user_id": user_id, "agent_id": agent_id, "project": project}
+        self._where = named(user_id=user_id, agent_id=agent_id, project=project)
         self._texts: OrderedDict[tuple[float, ...], str] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -160,7 +159,7 @@ class SalienceStorage:
     def update(self, record: MemoryRecord) -> None:
         """Make a record the next version of the one with its id, or store it."""
         self._check(record)
-        stored = next(self._stored(None, [record.id]), None)
+        stored = next(iter(self._stored(None, [record.id])), None)
         if stored is None:
             self.save([record])
         else:
@@ -168,7 +167,7 @@ class SalienceStorage:
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record, or None if there is none of this id."""
-        stored = next(self._stored(None, [record_id]), None)
+        stored = next(iter(self._stored(None, [record_id])), None)
         return None if stored is None else _as_record(stored)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
@@ -201,7 +200,7 @@ class SalienceStorage:
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records of a scope and the scopes below it."""
-        return sum(1 for _ in self._stored(scope_prefix))
+        return len(self._stored(scope_prefix))
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Forget all records of a scope and the scopes below it."""
@@ -239,18 +238,12 @@ class SalienceStorage:
     def _records(self, scope: str | None) -> list[MemoryRecord]:
         return [_as_record(stored) for stored in self._stored(scope)]
 
-    def _stored(self, scope: str | None, ids: Sequence[str] | None = None) -> Iterator[Stored]:
-        """Yield the memories of a scope (and of some ids) that belong to this user, agent and project themselves."""
+    def _stored(self, scope: str | None, ids: Sequence[str] | None = None) -> list[Stored]:
+        """Return the memories of a scope (and of some ids) that belong to this user, agent and project themselves."""
         if ids is not None and not ids:
-            return
-        keys, cursor = [f"{FIELD}:{one}" for one in ids or ()], None
-        found: list[Stored] = []
-        while True:
-            page = self._memory.list(tags=(_tag(scope),), fact_keys=keys, limit=1000, cursor=cursor, **self._where)
-            found += page.memories
-            if (cursor := page.cursor) is None:
-                break
-        yield from (one for one in found if all(getattr(one.scope, name) == at for name, at in self._where.items()))
+            return []
+        keys = [f"{FIELD}:{one}" for one in ids or ()]
+        return list(scan(self._memory, self._where, tags=(_tag(scope),), fact_keys=keys))
 
     def _check(self, record: MemoryRecord) -> None:
         vector = tuple(record.embedding or ())

@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 
 from salience import keywords
 from salience.errors import ConflictError, NotFoundError, StaleError
-from salience.integrations import Memory
+from salience.integrations import Memory, belongs, scan
 from salience.keywords import CallerKeywords
 from salience.records import Draft, checks
 from salience.records import Memory as Record
@@ -60,19 +60,14 @@ class Files:
         keywords.home("default", where)  # refuses ANY
 
     def heads(self, *tags: str) -> Iterator[Record]:
-        """Yield the memories of files that have all `tags`, in the order of storing, without reading parts."""
-        cursor = None
-        while True:
-            page = self.memory.list(kinds=(KIND,), tags=tags, limit=PAGE, cursor=cursor, **self.where)
-            yield from (memory for memory in page.memories if self.owns(memory))
-            if (cursor := page.cursor) is None:
-                return
+        """Iterate over the memories of files that have all `tags`, in the order of storing, without reading parts."""
+        return filter(self.owns, scan(self.memory, self.where, kinds=(KIND,), tags=tags))
 
     def owns(self, memory: Record) -> bool:
         """Return whether `memory` is a file of this very place."""
         path = memory.metadata.get("path")
         is_file = memory.kind == KIND and isinstance(path, str) and path_tag(path) in memory.tags
-        return is_file and is_in(memory, self.where)
+        return is_file and belongs(memory, self.where)
 
     def read(self, path: str) -> File | None:
         """Return the file at `path`, or None."""
@@ -204,14 +199,6 @@ class Files:
         for part in set(parts):
             if self._part(part) is not None:
                 self.memory.forget(part, reason="part of an old version of a file", **self.where)
-
-
-def is_in(memory: Record, where: CallerKeywords) -> bool:
-    """Return whether a visible memory has each coordinate that `where` names; memories shared more widely have not.
-
-    A coordinate without a name may have a value that the caller's key adds.
-    """
-    return all(getattr(memory.scope, name) == value for name, value in where.items() if value and name != "scope")
 
 
 def path_tag(path: str) -> str:

@@ -13,8 +13,7 @@ from pydantic import PrivateAttr
 
 from salience.context import BOOTSTRAP, HEADER, UNSURE, quote, tokens
 from salience.errors import MissingExtraError
-from salience.integrations import Memory
-from salience.keywords import ScopeKeywords
+from salience.integrations import Memory, named, scan
 from salience.rank.profiles import ProfileLike
 from salience.records import Memory as Stored
 from salience.text import content_hash
@@ -52,7 +51,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
     """
 
     _memory: Memory = PrivateAttr()
-    _where: ScopeKeywords = PrivateAttr()
+    _where: dict[str, Any] = PrivateAttr()
     _options: dict[str, Any] = PrivateAttr()
 
     def __init__(
@@ -70,7 +69,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
     ) -> None:
         super().__init__(name=name, **fields)
         self._memory = memory
-        self._where = {"user_id": user_id, "agent_id": agent_id, "project": project}
+        self._where = named(user_id=user_id, agent_id=agent_id, project=project)
         self._options = {"profile": profile, "limit": limit, "budget_tokens": budget_tokens}
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
@@ -87,11 +86,11 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Store messages as turns; the same text of the same speaker is stored once for each session."""
         for session_id, group in groupby(messages, key=lambda one: one.additional_kwargs.get("session_id")):
-            where: ScopeKeywords = {**self._where, "session_id": session_id or NO_SESSION}
+            where = {**self._where, "session_id": session_id or NO_SESSION}
             turns = []
             for message in group:
                 if text := _text(message).strip():
-                    identity = content_hash("\x1f".join((where["session_id"] or "", message.role.value, text)))
+                    identity = content_hash("\x1f".join((where["session_id"], message.role.value, text)))
                     turns.append({"content": text, "speaker": message.role.value, "key": f"llama-index:{identity}"})
             if turns:
                 await _run(self._memory.ingest, turns, **where)
@@ -113,14 +112,14 @@ class SalienceChatStore(AsyncDBChatStore):
     """
 
     _memory: Memory = PrivateAttr()
-    _where: ScopeKeywords = PrivateAttr()
+    _where: dict[str, Any] = PrivateAttr()
 
     def __init__(
         self, memory: Memory, *, user_id: str | None = None, agent_id: str | None = None, project: str | None = None
     ) -> None:
         super().__init__()
         self._memory = memory
-        self._where = {"user_id": user_id, "agent_id": agent_id, "project": project}
+        self._where = named(user_id=user_id, agent_id=agent_id, project=project)
 
     async def get_messages(
         self,
@@ -190,18 +189,8 @@ class SalienceChatStore(AsyncDBChatStore):
 
     def _listed(self, *sessions: str) -> list[Stored]:
         """Return the turns of sessions (none: of all) that belong to this user, agent and project themselves."""
-        turns: list[Stored] = []
-        cursor = None
-        while True:
-            page = self._memory.list(kinds=("turn",), sessions=sessions, limit=1000, cursor=cursor, **self._where)
-            turns += (
-                turn
-                for turn in page.memories
-                if FIELD in turn.metadata
-                and all(getattr(turn.scope, name) == value for name, value in self._where.items())
-            )
-            if (cursor := page.cursor) is None:
-                return turns
+        found = scan(self._memory, self._where, kinds=("turn",), sessions=sessions)
+        return [turn for turn in found if FIELD in turn.metadata]
 
     def _turns(self, key: str, status: MessageStatus | None) -> list[list[Stored]]:
         """Return the turns of each message of a session: several for a message that was split."""

@@ -12,8 +12,8 @@ import anyio
 
 from salience import keywords
 from salience.errors import InputError, MissingExtraError, NotFoundError, StaleError
-from salience.integrations import Memory
-from salience.integrations.files import is_in, split
+from salience.integrations import Memory, scan
+from salience.integrations.files import split
 from salience.keywords import CallerKeywords
 from salience.rank.profiles import ProfileLike
 from salience.records import Memory as Record
@@ -39,7 +39,6 @@ JSON_SIZE: Final = 30_000
 """Characters of JSON in the metadata of one memory, which may double when they are stored."""
 TEXT_SIZE: Final = 60_000
 """Bytes of text in one memory."""
-PAGE: Final = 100
 UserId = str | Callable[[RunContextWrapper[Any]], str | None] | None
 """The user, or a function from the context of a run to its user."""
 
@@ -105,16 +104,8 @@ class SalienceSession:
         return [(memories, _item(memories)) for memories in groups]
 
     def _turns(self) -> Iterator[Record]:
-        cursor = None
-        while True:
-            page = self._memory.list(
-                kinds=("turn",), sessions=(self.session_id,), limit=PAGE, cursor=cursor, **self._where
-            )
-            for memory in page.memories:
-                if is_in(memory, self._where) and ITEM in memory.metadata:
-                    yield memory
-            if (cursor := page.cursor) is None:
-                return
+        found = scan(self._memory, self._where, kinds=("turn",), sessions=(self.session_id,))
+        return (memory for memory in found if ITEM in memory.metadata)
 
     def _pop(self) -> TResponseInputItem | None:
         while stored := self._stored():

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar, Unpack
 import anyio
 
 from salience.errors import InputError, MissingExtraError, StaleError
-from salience.integrations import Memory
+from salience.integrations import Memory, belongs
 from salience.integrations.files import KIND as FILE
-from salience.integrations.files import PART, File, Files, directory_tag, is_in
+from salience.integrations.files import PART, File, Files, directory_tag
 from salience.keywords import CallerKeywords
 from salience.rank.profiles import ProfileLike
 from salience.text import content_hash
@@ -208,7 +208,7 @@ class SalienceMemoryStore:
         """Return the result of an operation: a write is named by its file, a deletion by the reason of the version."""
         tag = _operation_tag(operation.id)
         changes = self._files.memory.changes(change="forget", limit=100, **self._files.where).changes
-        deleted = [version.memory for version in changes if is_in(version.memory, self._files.where)]
+        deleted = [version.memory for version in changes if belongs(version.memory, self._files.where)]
         for memory in [*self._files.heads(tag), *(memory for memory in deleted if tag in memory.tags)]:
             for known, fingerprint, existed, number in memory.metadata.get("operations", ()):
                 if known == operation.id:

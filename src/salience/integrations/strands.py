@@ -12,8 +12,7 @@ import anyio.to_thread
 
 from salience.context import FOOTER, HEADER, UNSURE
 from salience.errors import MissingExtraError
-from salience.integrations import Memory
-from salience.keywords import CallerKeywords
+from salience.integrations import Memory, named
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
 from salience.text import content_hash, spelled
@@ -74,7 +73,7 @@ class SalienceMemoryStore(MemoryStore):
             self.extraction = ExtractionConfig(trigger=InvocationTrigger())
         self.session_id = session_id or str(uuid.uuid4())
         self._memory, self._profile = memory, profile
-        self._where: CallerKeywords = {"user_id": user_id, "agent_id": agent_id, "project": project}
+        self._where = named(user_id=user_id, agent_id=agent_id, project=project)
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the memories that answer a query, best first."""

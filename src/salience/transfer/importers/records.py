@@ -67,18 +67,8 @@ Reader = Callable[[IO[bytes] | Path], Iterator[Item]]
 def converted(
     items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Record | None]
 ) -> Iterator[Item]:
-    """Yield the record that `convert` makes of each numbered item; None leaves an item out.
-
-    An item that is no JSON object, or for which `convert` raises `InputError`, becomes a problem.
-    """
-    for number, item in items:
-        try:
-            record = convert(number, objects("record", item))
-        except InputError as error:
-            yield Problem(number, f"{error.field} {error.problem}", error.remedy)
-        else:
-            if record is not None:
-                yield record
+    """Yield the record that `convert` makes of each numbered item, as `each` does; None leaves an item out."""
+    return each(items, lambda number, item: filter(None, (convert(number, item),)))
 
 
 @contextmanager
