@@ -75,7 +75,7 @@ def test_broken_lines_are_skipped_and_reported_on_request(run, run_json, written
     path = written("d.jsonl", "{broken", DRAFTS[0], {"content": "x", "colour": 1}, DRAFTS[1], {"content": " "})
     printed = run("import", path, "--on-error", "skip").stdout.splitlines()
     assert [line.split(": ")[1] for line in printed[:-1]] == ["line 1", "line 3", "line 5"]
-    assert printed[-1].startswith("imported 2 memories, 3 lines skipped: ")
+    assert printed[-1].startswith("imported 2 memories, 3 skipped: ")
     report = run_json("import", path, "--on-error", "skip")
     assert [number for number, _ in report["files"][0]["skipped"]] == [1, 3, 5]
 
@@ -176,6 +176,6 @@ def test_broken_records_are_listed_and_the_sources_named(run, written, tmp_path)
     assert "record 4: memory is missing or has no text" in run("import", "--from", "mem0", path, code=2).stderr
     printed = run("import", "--from", "mem0", path, "--on-error", "skip").stdout
     assert "record 4: memory is missing" in printed
-    assert "imported 3 memories, 1 line skipped: " in printed
+    assert "imported 3 memories, 1 skipped: " in printed
     assert "Choose one of: chatgpt, " in run("import", "--from", "mem", path, code=2).stderr
     assert "is not read from folders" in run("import", "--from", "mem0", str(tmp_path), code=2).stderr

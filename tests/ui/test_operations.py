@@ -160,7 +160,7 @@ def test_an_export_has_the_memories_of_the_scope_and_can_be_imported(client, eng
     assert "of ann" in part
     assert "of bob" not in part
     text = upload(client, whole.content).text
-    assert "0 memories stored, 2 already there, 0 lines skipped" in text
+    assert "0 memories stored, 2 already there, 0 skipped" in text
 
 
 def test_drafts_are_imported_into_the_scope(client, engine):
@@ -187,7 +187,7 @@ def test_an_invalid_line_stops_the_import_or_is_skipped(client, engine):
     assert "Nothing was stored" in stopped.text
     assert engine.stats(user_id=salience.ANY).memories == 0
     text = upload(client, data, on_error="skip").text
-    assert "2 memories stored, 0 already there, 1 line skipped" in text
+    assert "2 memories stored, 0 already there, 1 skipped" in text
     assert "line 3" in text
     assert "<b>" not in text
 

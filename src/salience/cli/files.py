@@ -235,7 +235,7 @@ def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     line += f", {counts['unchanged']:,} already there" if counts["unchanged"] else ""
     if counts["split"]:
         line += f", {counted(counts['split'], 'message')} over the content limit split into parts"
-    line += f", {counted(len(skipped), 'line')} skipped" if skipped else ""
+    line += f", {len(skipped):,} skipped" if skipped else ""
     return Answer(record, map(one_line, (*skipped, f"{line}: {seconds:.1f} s, {rate:,.0f} memories/s")))
 
 
