@@ -1,6 +1,6 @@
-"""Measure each signal and stage of the default profile by leaving it out: prints docs/ablation.md.
+"""Measure each signal and stage of the default profile by leaving it out: prints docs/figures/ablation.md.
 
-    python -m bench.ablation FOLDER > docs/ablation.md
+    python -m bench.ablation FOLDER > docs/figures/ablation.md
 
 FOLDER has `locomo/` and `beam/`; the everyday worlds are part of the package.
 """

@@ -1,6 +1,6 @@
-"""Fit the confidence of hits: prints docs/confidence.md, and writes the fitted tables into the profiles.
+"""Fit the confidence of hits: prints docs/figures/confidence.md, and writes the fitted tables into the profiles.
 
-    python -m bench.confidence FOLDER > docs/confidence.md
+    python -m bench.confidence FOLDER > docs/figures/confidence.md
 
 FOLDER has `locomo/` and `beam/`; the everyday worlds are part of the package. The features are those that the
 `[confidence]` table of a profile names. To try others, edit its weights and run the program again.

@@ -1,6 +1,6 @@
-"""What one PostgreSQL server holds and how fast: prints docs/postgres-bench.md.
+"""What one PostgreSQL server holds and how fast: prints docs/figures/postgres.md.
 
-    python -m bench.postgres --memories 1000000 --tenants 1000 > docs/postgres-bench.md
+    python -m bench.postgres --memories 1000000 --tenants 1000 > docs/figures/postgres.md
 
 The server is started for this, and gone afterwards; `--dsn` names another one. Exit code 1: an answer that states to
 be exact is not. `--plant` compares with the answers of another profile, so that this must happen.

@@ -1,6 +1,6 @@
-"""What a recall and a write cost, beside other stores and beside one embedding: writes docs/bench.md.
+"""What a recall and a write cost, beside other stores and beside one embedding: writes docs/figures/bench.md.
 
-    python -m bench.recall --sizes 10000,100000 --peers all --out docs/bench
+    python -m bench.recall --sizes 10000,100000 --peers all --out docs/figures
 
 All stores hold the same made-up memories in one process and get the same question in turn, so figures are ratios of
 one run. Vectors are given: no figure but the first contains an embedding. `--plant` gives our store wrong vectors; the
@@ -417,16 +417,14 @@ def page(run: Figures) -> str:
 
 
 def main() -> int:
-    """Measure, write `OUT.md` and `OUT/figures.json`, print the ratios; 1 where an answer is wrong."""
+    """Measure, write `bench.md` and `bench.json` into OUT, print the ratios; 1 where an answer is wrong."""
     if sys.argv[1:2] == ["--fresh"]:
         fresh(*sys.argv[2:])
         return 0
     parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
     parser.add_argument("--sizes", default="10000", help="how many memories: 10000,100000")
     parser.add_argument("--peers", default="all", help=f"all, none, or some of {', '.join(PEERS)}")
-    parser.add_argument(
-        "--out", type=Path, default=Path("salience-bench"), help="folder of figures.json; OUT.md beside"
-    )
+    parser.add_argument("--out", type=Path, default=Path("salience-bench"), help="folder of bench.md and bench.json")
     parser.add_argument("--work", type=Path, help="keep the stores here for the next run")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each store and figure")
     parser.add_argument("--most", type=int, default=400, help="repetitions, at most")
@@ -451,8 +449,8 @@ def main() -> int:
     notes = {name: f"{PEERS[name].version}: {PEERS[name].note}" for name in names if not PEERS[name].missing}
     run: Figures = {"machine": place, "sizes": sizes, "notes": notes}
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "figures.json").write_text(json.dumps(run, indent=1) + "\n", "utf-8")
-    args.out.with_suffix(".md").write_text(page(run), "utf-8")
+    (args.out / "bench.json").write_text(json.dumps(run, indent=1) + "\n", "utf-8")
+    (args.out / "bench.md").write_text(page(run), "utf-8")
     for what, value, wanted, met in ratios(sizes):
         print(f"{'ok    ' if met else 'MISSED'} {what}: {value} (wanted {wanted})")
     return int(any(not met for what, _, _, met in ratios(sizes) if what.startswith("dense recall@10")))

@@ -1,6 +1,6 @@
-"""What one server answers on loopback: prints docs/server-bench.md.
+"""What one server answers on loopback: prints docs/figures/server.md.
 
-    python -m bench.server > docs/server-bench.md
+    python -m bench.server > docs/figures/server.md
 
 `salience serve` with the default embedder, asked over connections that stay open by an HTTP client in a process of its
 own. Exit code 1: an acknowledged memory is lost, or an answer was an error. `--plant` erases one acknowledged memory.

@@ -1,6 +1,6 @@
-"""How often each threshold errs, counted on data that people judged: prints docs/thresholds.md.
+"""How often each threshold errs, counted on data that people judged: prints docs/figures/thresholds.md.
 
-    python -m bench.thresholds FOLDER > docs/thresholds.md
+    python -m bench.thresholds FOLDER > docs/figures/thresholds.md
 
 FOLDER has `sick/`, `locomo/` and `precisionmembench/`.
 """

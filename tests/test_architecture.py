@@ -1,4 +1,4 @@
-"""docs/architecture.md names functions and files that exist."""
+"""docs/explanation/architecture.md names functions and files that exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import salience
 
 PACKAGE = Path(salience.__file__).parent
-PAGE = (Path(__file__).parent.parent / "docs/architecture.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent / "docs/explanation/architecture.md").read_text(encoding="utf-8")
 STEPS = re.findall(r"^\| ([\w, ]+) \| (.*`.*) \| (`.*`) \|$", PAGE, re.MULTILINE)
 
 

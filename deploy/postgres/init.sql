@@ -1,4 +1,4 @@
--- Creates the two users, the database and the extension of docs/postgres.md. The PostgreSQL image runs this once, as a
+-- Creates the two users, the database and the extension of docs/how-to/postgres.md. The PostgreSQL image runs this once, as a
 -- superuser, on an empty volume. Elsewhere: psql --set ON_ERROR_STOP=1 --file init.sql DSN, with both variables set.
 \getenv owner_password OWNER_PASSWORD
 \getenv application_password APPLICATION_PASSWORD

@@ -17,7 +17,7 @@ from salience.store.postgres.connection import Address
 from salience.store.schema import HEAD
 
 PASSWORD = "s3cret"
-PAGE = Path(__file__).parents[2] / "docs" / "postgres.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/postgres.md"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from salience.cli import app
 from salience.cli.explain import MARKS
 from salience.explain.trace import OUTCOMES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/explain.md").read_text("utf-8")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -46,7 +46,7 @@ def test_yamllint_finds_nothing(deploy):
     assert problems == []
 
 
-@pytest.mark.parametrize("place", ["deploy", "docs/deployment.md", ".dockerignore"])
+@pytest.mark.parametrize("place", ["deploy", "docs/how-to/deployment.md", ".dockerignore"])
 def test_every_variable_that_is_named_is_a_setting(root, place):
     files = (
         [root / place] if (root / place).is_file() else [file for file in (root / place).rglob("*") if file.is_file()]

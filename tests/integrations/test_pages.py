@@ -11,7 +11,7 @@ from salience import MissingExtraError
 from salience.client import Client
 from salience.engine import Engine
 
-INDEX = Path(__file__).parents[2] / "docs" / "integrations" / "README.md"
+INDEX = Path(__file__).parents[2] / "docs/integrations/index.md"
 PAGES = sorted(page for page in INDEX.parent.glob("*.md") if page != INDEX)
 FENCE = re.compile(r"^```python *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A fence, with the words after `python`: nothing, or `no-run`, where the page says why."""

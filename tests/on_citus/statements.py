@@ -1,7 +1,7 @@
 """Whether a statement is one that a Citus cluster answers from the shard of one tenant, read off its syntax tree.
 
 Citus sends a statement to one shard where it finds the tenant of every table in it, at every level, to be equal to a
-value. The rules besides were seen on a real cluster: see `docs/citus.md`.
+value. The rules besides were seen on a real cluster: see `docs/how-to/citus.md`.
 """
 
 from __future__ import annotations

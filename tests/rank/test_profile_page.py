@@ -1,4 +1,4 @@
-"""docs/profiles/own.md names every key, signal, stage and parameter of a profile."""
+"""docs/how-to/own-profile.md names every key, signal, stage and parameter of a profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from salience.rank.profile import _KEYS, parse
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
 
-PAGE = (Path(__file__).parents[2] / "docs/profiles/own.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/own-profile.md").read_text(encoding="utf-8")
 
 
 def test_every_key_signal_and_stage_is_on_the_page():

@@ -19,7 +19,7 @@ from salience.wire.requests import QUERIES_LIMIT
 from salience.wire.responses import to_json
 from salience.wire.verbs import VERBS
 
-KEYS = Path(__file__).parents[2] / "docs" / "keys.md"
+KEYS = Path(__file__).parents[2] / "docs/how-to/keys.md"
 EVERYWHERE = {"environment": "*", "project": "*", "user_id": "*", "agent_id": "*"}
 
 

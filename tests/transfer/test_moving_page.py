@@ -1,4 +1,4 @@
-"""docs/moving.md lists every source, and its commands run."""
+"""docs/how-to/moving.md lists every source, and its commands run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from salience.cli import app
 from salience.models import registry
 from salience.transfer.importers import SOURCES
 
-PAGE = (Path(__file__).parents[2] / "docs/moving.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/moving.md").read_text("utf-8")
 
 
 def test_every_source_is_in_the_table():

@@ -30,7 +30,7 @@ def serve(
     requests, finishes those in progress, and exits with code 0. A second signal ends it at once. Logs go to stderr, as
     JSON lines or as readable lines on a terminal.
 
-    Until a key is created (salience keys create), it serves only this machine. docs/server.md lists all settings:
+    Until a key is created (salience keys create), it serves only this machine. docs/how-to/server.md lists all settings:
     SALIENCE_SERVER_RATE, SALIENCE_SERVER_UPKEEP, ...
     """
     from salience import settings

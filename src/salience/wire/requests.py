@@ -231,7 +231,7 @@ class Restore(MemoryId):
 class ProfileText(VerbRequest):
     """A custom profile."""
 
-    toml: Text = Field(description="TOML, as described in docs/profiles")
+    toml: Text = Field(description="TOML, as described in docs/how-to/own-profile.md")
 
 
 class Filtered(FullScope):
