@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
-from pathlib import Path
 from sqlite3 import connect
 
 import psycopg
@@ -17,7 +16,6 @@ from salience.store.postgres.connection import Address
 from salience.store.schema import HEAD
 
 PASSWORD = "s3cret"
-PAGE = Path(__file__).parents[2] / "docs/how-to/postgres.md"
 
 
 @pytest.fixture
@@ -166,7 +164,3 @@ def test_a_file_that_is_not_there_is_not_made(run, tmp_path):
         printed = run("--store", str(tmp_path / "nowhere.db"), "db", command, code=2).stderr
         assert "Name the file of a store that is there" in printed
     assert not (tmp_path / "nowhere.db").exists()
-
-
-def test_the_documented_output_shows_the_present_revision():
-    assert re.findall(r"revision\s(\d{4})", PAGE.read_text(encoding="utf-8")) == [HEAD, HEAD]

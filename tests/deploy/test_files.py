@@ -46,7 +46,10 @@ def test_yamllint_finds_nothing(deploy):
     assert problems == []
 
 
-@pytest.mark.parametrize("place", ["deploy", "docs/how-to/deployment.md", ".dockerignore"])
+PAGES = [f"docs/how-to/{name}.md" for name in ("deployment", "compose", "kubernetes", "tls")]
+
+
+@pytest.mark.parametrize("place", ["deploy", *PAGES, ".dockerignore"])
 def test_every_variable_that_is_named_is_a_setting(root, place):
     files = (
         [root / place] if (root / place).is_file() else [file for file in (root / place).rglob("*") if file.is_file()]

@@ -30,8 +30,8 @@ def serve(
     requests, finishes those in progress, and exits with code 0. A second signal ends it at once. Logs go to stderr, as
     JSON lines or as readable lines on a terminal.
 
-    Until a key is created (salience keys create), it serves only this machine. docs/how-to/server.md lists all settings:
-    SALIENCE_SERVER_RATE, SALIENCE_SERVER_UPKEEP, ...
+    Until a key is created (salience keys create), it serves only this machine. Settings without an option here, such as
+    SALIENCE_SERVER_RATE, are environment variables or keys of the config file: see salience config show.
     """
     from salience import settings
     from salience.loading import require
