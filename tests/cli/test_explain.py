@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-from salience.cli import app
 from salience.cli.explain import MARKS
 from salience.explain.trace import OUTCOMES
 
@@ -78,20 +73,6 @@ def test_the_options_are_those_of_recall(run_json, stored):
         "--weights", "similarity=0", "--weights", "importance=0", "--now", "2999-01-01T00:00:00+00:00",
     )  # fmt: skip
     assert weighed["score_detail"]["final"] < 1e-6
-
-
-@pytest.mark.parametrize("example", re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL))
-def test_the_page_shows_what_is_printed(tmp_path, example):
-    commands = [shlex.split(line[2:])[1:] for line in example.splitlines() if line.startswith("$ ")]
-    shown = [line.split() for line in example.splitlines() if not line.startswith("$ ")]
-    printed = id = ""
-    for command in commands:
-        arguments = ["--store", str(tmp_path / "page.db"), *(id if word == "ID" else word for word in command)]
-        printed = CliRunner().invoke(app, arguments).stdout
-        id = printed.split()[1] if command[0] == "remember" else id
-    lines = [line.split() for line in printed.splitlines() if not line.startswith("#")]
-    assert lines[: len(shown)] == shown
-    assert len(shown) >= 3
 
 
 def test_the_page_lists_everything_that_can_become_of_a_memory():
