@@ -27,15 +27,16 @@ STAGES: Final = ("shortlist", "update", "near_duplicate")
 UNCLEAR: Final = frozenset({"summarization", "event_ordering", "instruction_following"})
 """Categories of BEAM that ask for no particular message."""
 HEAD: Final = """\
-# What each signal is worth
+# What each signal adds
 
-Made by `make ablation`, which runs `python -m bench.ablation`; do not edit it by hand.
+Made by `make ablation` (`python -m bench.ablation`). Do not edit it by hand.
 
-Each row leaves one part of the profile `salience` out: a signal of weight 0, or a stage. The first row has all of them,
-the others the difference. A positive number means that the profile is better without the part on that set, except for
-`outdated first`, the share of questions with an outdated memory above every right one. LoCoMo: five conversations, one
-memory per turn. BEAM: ten chats, questions that ask for particular messages. Everyday: the report half, in English.
-Differences below 0.01 are noise.
+The first row is the profile `salience`. Each other row leaves one signal or stage out, and shows the difference:
+negative means that the part helps. In `outdated first` (share of questions with an outdated memory above every right
+one) positive means that it helps.
+
+LoCoMo: five conversations, one memory per turn. BEAM: ten chats, questions that ask for particular messages. Everyday:
+the report half, in English. Differences below 0.01 are noise.
 """
 
 

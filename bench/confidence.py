@@ -55,9 +55,9 @@ EVERYDAY, REMOVED, WORDS_ONLY, OTHERS = "everyday", "everyday, answers removed",
 WEIGHTS: Final = {EVERYDAY: 0.6, REMOVED: 0.1, "LoCoMo": 0.12, "LoCoMo, foreign": 0.06, "BEAM": 0.12}
 """Weight of each set in the fit; each question of a set weighs the same."""
 HEAD: Final = """\
-# How sure a hit is
+# Confidence of hits
 
-Made by `make confidence`, which runs `python -m bench.confidence`; do not edit it by hand.
+Made by `make confidence` (`python -m bench.confidence`). Do not edit it by hand.
 
 `hit.confidence` is the probability that the memory answers the question:
 
@@ -65,23 +65,22 @@ Made by `make confidence`, which runs `python -m bench.confidence`; do not edit 
 confidence = 1 / (1 + exp(-(intercept + sum of weight x feature)))
 ```
 
-The table `[confidence]` of a profile holds the numbers. A hit is **weak** if its confidence is below `confident_from`,
-and `recall.confident` is true if at least one hit is not weak. A profile without the table gives `None`, and marks
-hits as weak by their score if it sets `weak_below`. `salience explain` shows the terms of the sum.
+The table `[confidence]` of a profile holds the numbers; without it, the confidence is `None`. A hit below
+`confident_from` is **weak**. `recall.confident` is true if at least one hit is not weak. `salience explain` shows the
+terms of the sum.
 
 | feature | value |
 |---|---|
 | `match` | the larger of the similarity and the share of the question's terms, by IDF, that the memory contains |
-| `rank` | 1 / rank of the hit in the profile's order: 1 for the first hit, 0.5 for the second |
+| `rank` | 1 / rank of the hit: 1 for the first, 0.5 for the second |
 | the label of a signal | the contribution of that signal to the score |
 
-A newer memory that took over the score of an older one (stage `update`) has the features of the older one, except its
-rank. Without an embedding of the question (`degraded`), the similarity is lexical: the confidence depends on words
-alone. A reranker changes the order of the hits and not their confidence.
+A newer memory that took over a score (stage `update`) has the features of the older one, except its rank. Without an
+embedding of the question, the confidence depends on words alone. A reranker does not change it.
 
 ## The data
 
-The embedder is minilm. Half of the data fits the numbers; every figure below is from the other half.
+Half of the data fits the numbers, with minilm. All figures are from the other half.
 
 | set | questions | fit | report |
 |---|---|---|---|
@@ -94,15 +93,14 @@ The embedder is minilm. Half of the data fits the numbers; every figure below is
 | BEAM | that ask for particular messages; abstention has no answer | chats 1 to 5 | chats 6 to 10 |
 
 `confident_from` is the least value at which at most {most:.0%} of the unanswerable everyday questions of the fit half
-are confident: the mean of the share of the hand-written ones and the share of those whose answers are removed.
+are confident: the mean of the hand-written ones and those whose answers are removed.
 """
 COLUMNS: Final = (
     "questions", "hits", "right", "ECE", "AUC", "unanswerable, but confident", "first hit right, but not confident"
 )  # fmt: skip
 BELOW: Final = """\
-`right` is the share of right hits. `ECE` is the difference between mean confidence and that share, averaged over {bins}
-bins of confidence and weighted by hits. `AUC` is the probability that a right hit has a higher confidence than a wrong
-one.
+`right`: share of right hits. `ECE`: difference between mean confidence and that share, averaged over {bins} bins of
+confidence and weighted by hits. `AUC`: probability that a right hit has a higher confidence than a wrong one.
 """
 
 

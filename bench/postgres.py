@@ -1,4 +1,4 @@
-"""What one PostgreSQL server holds and how fast: prints docs/figures/postgres.md.
+"""Measure the capacity and speed of one PostgreSQL server: prints docs/figures/postgres.md.
 
     python -m bench.postgres --memories 1000000 --tenants 1000 > docs/figures/postgres.md
 
@@ -294,17 +294,17 @@ def main() -> int:
     settings = ", ".join(f"`{key} = {value}`" for key, value in SETTINGS.items()) if args.dsn is None else "its own"
     amounts = f"--memories {args.memories} --tenants {args.tenants}"
     sizes = bench.sizes
-    print(f"""# What one PostgreSQL server holds
+    print(f"""# Capacity and speed of PostgreSQL
 
-Made by `make bench-postgres`, which runs `python -m bench.postgres {amounts}`; do not edit it by hand.
+Made by `make bench-postgres` (`python -m bench.postgres {amounts}`). Do not edit it by hand.
 
-{args.memories:,} made-up memories of {args.tenants:,} tenants: the largest has {sizes[0]:,}, then {sizes[1]:,} and
-{sizes[2]:,}, all others {sizes[3]:,}. Vectors of {DIMENSION} numbers are given, so no figure contains an embedding.
-Clients work as a user under row-level security.
+One server holds {args.memories:,} made-up memories of {args.tenants:,} tenants: {sizes[0]:,}, {sizes[1]:,} and
+{sizes[2]:,} in the largest, {sizes[3]:,} in each of the others. Vectors of {DIMENSION} numbers are given, so no figure
+contains an embedding. Clients work under row-level security.
 
 Machine: {machine()}; PostgreSQL {version}.
-Settings: {settings}. **The server and all its clients share these cores**, and whatever else runs there: load average
-{os.getloadavg()[1]:.1f}. Read the figures as ratios.
+Settings: {settings}. **The server and all its clients share these cores** (load average
+{os.getloadavg()[1]:.1f}): read the figures as ratios.
 """)
     print("\n\n".join(line for line in bench.lines if line))
     return int(wrong > 0)

@@ -1,4 +1,4 @@
-"""What a recall and a write cost, beside other stores and beside one embedding: writes docs/figures/bench.md.
+"""Measure recalls and writes beside other stores and beside one embedding: writes docs/figures/bench.md.
 
     python -m bench.recall --sizes 10000,100000 --peers all --out docs/figures
 
@@ -344,21 +344,29 @@ def ratios(sizes: Sequence[Figures]) -> list[tuple[str, str, str, bool]]:
     return found
 
 
-HEAD: Final = f"""# What a recall and a write cost
+HEAD: Final = f"""# Recall and write times
 
-Made by `make bench`, which runs `python -m bench.recall`; do not edit it by hand.
+Made by `make bench` (`python -m bench.recall`). Do not edit it by hand.
 
-**What is stored.** Memories made up from a seed: vectors of {DIMENSION} numbers in clusters, texts of 12 to 27 words by
-Zipf's law, {USERS} users, {PROJECTS} projects; half of them are turns of sessions of {SESSION}. A question has words of
-one memory and a vector near its own. Vectors are given, so **no figure but "one embedding" contains an embedding**.
+**Data.** Memories made from a seed: vectors of {DIMENSION} numbers in clusters, texts of 12 to 27 words by Zipf's law,
+{USERS} users, {PROJECTS} projects. Half of them are turns of sessions of {SESSION}. A question has words of one memory
+and a vector near its own. Vectors are given: **only "one embedding" contains an embedding**.
 
-**How it is measured.** All stores hold the same data in one process and answer the same question in turn, so that
-whatever disturbs the machine disturbs all of them. Read the figures as ratios. *hybrid*: vectors and words, the ten
-best, with a minimum score of 0. *dense*: vectors alone. *cut off*: hybrid with the minimum score of the profile.
-*recall@10*: share of the ten nearest memories by all cosines. *found*: how often the memory that the question was made
-from is in the answer. *exact*: how often the engine states that no better memory was left out. *int8 scan*: products of
-all int8 vectors and the ten largest, without filters, texts, ids or durability. *one embedding*: the default model on
-one query. Our recalls are counted on the memories they return, which is a write and part of the figure.
+**Method.** All stores hold the same data in one process and answer the same question in turn. Read the figures as
+ratios.
+
+| term | meaning |
+|---|---|
+| hybrid | vectors and words, the ten best, minimum score 0 |
+| cut off | hybrid with the profile's minimum score |
+| dense | vectors alone |
+| recall@10 | share of the ten nearest memories by all cosines |
+| found | how often the answer has the memory that the question was made from |
+| exact | how often the engine states that it left out no better memory |
+| int8 scan | products of all int8 vectors and the ten largest; no filters, texts, ids or durability |
+| one embedding | the default model on one question |
+
+Our recalls include the write that counts them.
 """
 
 

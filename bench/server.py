@@ -1,4 +1,4 @@
-"""What one server answers on loopback: prints docs/figures/server.md.
+"""Measure one server on loopback: prints docs/figures/server.md.
 
     python -m bench.server > docs/figures/server.md
 
@@ -245,18 +245,17 @@ def main() -> int:
     for kind in args.stores:
         found = measure(kind, args)
         rows, ends, faults = rows + found[0], ends + found[1], faults + found[2]
-    print(f"""# What one server answers
+    print(f"""# Speed of a server
 
-Made by `make bench-server`, which runs `python -m bench.server`; do not edit it by hand.
+Made by `make bench-server` (`python -m bench.server`). Do not edit it by hand.
 
-`salience serve` with the embedder `{EMBEDDER}` and default settings on {args.memories:,} memories in {PROJECTS}
-projects, asked over loopback with a key; a recall sees one project unless the row says otherwise. The server has the
-vectors of known questions; a new one is embedded. A row without workers is the engine in a process without a server,
-one recall after the other; *ratio* is the rate beside that. Times are milliseconds. *errors*: statuses from 400 and
-broken connections.
+`salience serve` with the embedder `{EMBEDDER}` and default settings holds {args.memories:,} memories in {PROJECTS}
+projects. Clients ask over loopback with a key; a recall sees one project unless the row says otherwise. The server has
+the vectors of known questions and embeds new ones. A row without workers is the engine alone, one recall after the
+other; *ratio* is the rate beside that. Times are milliseconds. *errors*: statuses from 400 and broken connections.
 
 Machine: {machine()}. **The server, the database and all
-clients share these cores**: load average {os.getloadavg()[1]:.1f}. Read the figures as ratios.
+clients share these cores** (load average {os.getloadavg()[1]:.1f}): read the figures as ratios.
 
 ## Load
 
@@ -264,7 +263,7 @@ clients share these cores**: load average {os.getloadavg()[1]:.1f}. Read the fig
 
 ## Stopped under load
 
-A server gets SIGTERM while 16 clients recall and write. Every acknowledged memory has to be there afterwards.
+A server gets SIGTERM while 16 clients recall and write. Afterwards, every acknowledged memory must be there.
 
 {table(("store", "exit code", "seconds to end", "acknowledged", "lost", "answers with 5xx"), ends, 2)}""")
     return int(faults > 0)

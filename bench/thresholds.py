@@ -51,55 +51,51 @@ WORDS: Final[Mapping[Naming, str]] = {
     "swap": "names of the other conversation's speakers put in",
 }
 HEAD: Final = """\
-# How often a threshold errs
+# Error rates of the thresholds
 
-Made by `make thresholds`, which runs `python -m bench.thresholds`; do not edit it by hand. A cell holds a share, its
-95 % interval (Wilson) and the count. For another embedder or pairs of your own, `salience calibrate` counts the errors
-of the paraphrase threshold.
+Made by `make thresholds` (`python -m bench.thresholds`). Do not edit it by hand.
 
-SICK's pairs are chosen to be similar: of two memories picked at random, far fewer would be taken for one.
+A cell has a share, its 95 % interval (Wilson) and the count. `salience calibrate` counts the errors of the paraphrase
+threshold for another embedder or for your own pairs. SICK's pairs are chosen to be similar: of two random memories, far
+fewer would be taken for one.
 """
 PARAPHRASES: Final = """\
-## Paraphrase: when two memories count as saying the same
+## Paraphrase: when two memories say the same
 
-The cosine from which two texts count as saying the same (the number beside the embedder) was fitted on SICK train: as
-many paraphrases (relatedness of 4 and more, of 5) are missed as different things (below 3) are taken for one. Counted
-on SICK test. A cosine hardly sees a negation or another number, so a memory collapses into one that ranks higher only
-if that one also covers it: says its numbers, dates and names, and makes the same claims (`rank/stages.py`). The first
-column of an embedder counts the cosine alone, the second what would collapse, the first sentence of a pair being kept.
-SICK calls many pairs neutral that people find closely related; both readings are shown.
+The cosine beside the embedder was fitted on SICK train, so that as many paraphrases (relatedness of at least 4 of 5)
+are missed as different things (below 3) are taken for one. Counted on SICK test. A cosine hardly sees a negation or
+another number, so a memory collapses into a higher-ranked one only if that one also covers it (`rank/stages.py`): its
+numbers, dates, names and claims. The first column of an embedder counts the cosine alone, the second what collapses.
+SICK calls many closely related pairs neutral, so both readings are shown.
 """
 CONTRADICTIONS: Final = """\
-## Contradiction: when a new memory is reported to conflict with an old one
+## Contradiction: when a new memory conflicts with an old one
 
-A raw cosine above {above:g}, as in mememory's profile, counted on SICK test. A cosine shows that two texts are about
-the same subject, not that they disagree: it also reports texts that say the same, and some that are only similar. A
-report blocks no write.
+A raw cosine above {above:g}, as in `mememory`, counted on SICK test. A cosine shows that two texts have the same
+subject, not that they disagree. A report blocks no write.
 """
 CONFLICTS: Final = """\
-## Labels: what a conflict is
+## Labels of conflicts
 
-A cosine above the threshold shows that two memories are about the same subject; rules over their words decide whether
-the new one repeats the old one (`duplicate`), gives a later state of it (`update`), contradicts it (`contradiction`) or
-none of these (`related`). Counted on SICK test, the second sentence of a pair being the new one; the rules were made on
-SICK train and on pairs written by hand. A row holds the pairs that people gave one of SICK's three labels, a cell the
-share of them that got ours.
+Above the threshold, rules over the words decide: the new memory repeats the old one (`duplicate`), gives a later state
+(`update`), contradicts it (`contradiction`), or none of these (`related`). Counted on SICK test; the second sentence of
+a pair is the new one. The rules were made on SICK train and on pairs written by hand. A cell has the share of pairs
+with a label of SICK that got ours.
 
-SICK's entailment includes pairs in which one sentence says less in other words, which is no duplicate. Missed
-contradictions mostly replace a verb or a noun ("is riding", "is falling off"), or negate a synonym ("no cat", "a
-kitten"). SICK describes scenes, without names, with few numbers and nothing that changes, so `update` is not measured
-here, nor are numbers, dates and names. For these, `tests/extract/pairs.py` has {pairs} pairs as agents write them;
-{missed} of them get another label than people gave. Of those that the rules had not been made on, {first} had the right
-label at first sight.
+SICK's entailment includes sentences that say less, which are no duplicates. Missed contradictions mostly replace a verb
+or a noun ("is riding", "is falling off"), or negate a synonym ("no cat", "a kitten"). SICK has no names, few numbers
+and nothing that changes, so it does not test `update`. `tests/extract/pairs.py` does, with {pairs} pairs as agents
+write them: {missed} get another label than people gave. Of the pairs that the rules had not seen, {first} got the right
+label.
 """
 CUT_OFF: Final = """\
-## Cut-off: when a memory bears on a question at all
+## Cut-off: when a memory fits a question at all
 
-`precise` returns nothing that fits a question no better than chance (`[stage.cut_off]` of its profile). Counted on
-LoCoMo, one memory per turn: {n:,} questions of one conversation asked in the store of another for each way to treat the
-names in them, and {own:,} questions of categories 1 to 4 in their own store. The hardest row asks about somebody who is
-in the store for something that this one never spoke of. On precisionMemBench, short beliefs: the share of the cases
-with nothing to find that have an empty answer, and the mean precision of the others.
+`precise` returns nothing that fits a question no better than chance (`[stage.cut_off]`). On LoCoMo, one memory per
+turn: {n:,} questions asked in the store of another conversation, for each way to treat their names, and {own:,}
+questions of categories 1 to 4 in their own store. The hardest row asks about somebody who is in the store for something
+that this person never mentioned. On precisionMemBench: the share of empty answers if there is nothing to find, and the
+mean precision of the others.
 """
 
 
