@@ -19,7 +19,6 @@ from sqlalchemy import (
     Double,
     ForeignKeyConstraint,
     Index,
-    Integer,
     LargeBinary,
     MetaData,
     Table,
@@ -87,7 +86,7 @@ def VECTOR() -> LargeBinary:  # noqa: N802 - likewise
     return LargeBinary().with_variant(PostgresVector(), "postgresql")
 
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -248,7 +247,7 @@ postings: Final = Table(  # the search keys of each live memory; see `postgres/s
     Column("tenant", TEXT(), primary_key=True),
     Column("key", BigInteger, primary_key=True),
     Column("number", BigInteger, primary_key=True),  # the key's index includes the rest
-    *(Column(name, Integer) for name in ("environment", "project", "user_id", "agent_id")),  # hashes
+    *(Column(name, BigInteger) for name in ("environment", "project", "user_id", "agent_id")),  # hashes
     info=SERVER,
 )
 

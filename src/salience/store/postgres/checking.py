@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateIndex
 
 from salience.errors import DamagedError
-from salience.records import Finding, IndexState
+from salience.records import Finding, IndexState, Scope
 from salience.records.ids import short_id
 from salience.store import integrity
 from salience.store.integrity import MOST, Check, Found, Query
@@ -28,8 +28,6 @@ from salience.store.postgres.connection import APP, EXCLUSIVE, SCHEMA, Runner
 from salience.store.rows import RECORD, to_memory, to_terms
 from salience.store.schema import memories, metadata, versions
 
-PAGE: Final = 2_000
-"""Rows read at a time."""
 OF_A_TENANT: Final = tuple(sorted(table.name for table in metadata.tables.values() if "tenant" in table.c))
 """Tables whose rows belong to tenants."""
 POLICY: Final = "own_tenant"
@@ -85,26 +83,52 @@ _GAPS: Final = """
 _STRAY: Final = """
     FROM postings AS p WHERE NOT EXISTS (
         SELECT 1 FROM memories AS m WHERE m.tenant = p.tenant AND m.number = p.number AND m.forgotten_at IS NULL
-        AND p.key = ANY (m.search_keys) AND p.environment IS NOT DISTINCT FROM hashtext(m.environment)
-        AND p.project IS NOT DISTINCT FROM hashtext(m.project) AND p.user_id IS NOT DISTINCT FROM hashtext(m.user_id)
-        AND p.agent_id IS NOT DISTINCT FROM hashtext(m.agent_id))"""
+        AND p.key = ANY (m.search_keys))"""
 _UNPOSTED: Final = """
     FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""
+_COORDINATES: Final = """
+    SELECT m.tenant, m.environment, m.project, m.user_id, m.agent_id,
+        ARRAY[p.environment, p.project, p.user_id, p.agent_id] AS keys, count(*) AS count
+    FROM postings AS p JOIN memories AS m ON m.tenant = p.tenant AND m.number = p.number
+    GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6"""
+"""The scopes of memories and the coordinates of their postings, with the number of these postings."""
+_UNPLACE: Final = f"""
+    DELETE FROM postings AS p USING memories AS m WHERE m.tenant = %(tenant)s AND p.tenant = %(tenant)s
+        AND p.number = m.number AND ARRAY[p.environment, p.project, p.user_id, p.agent_id] = %(keys)s::bigint[]
+        AND {" AND ".join(f"m.{name} IS NOT DISTINCT FROM %({name})s" for name in statements.COORDINATES)}"""  # noqa: S608
 
 
 def _postings(connection: Connection) -> Iterator[Found]:
     """Yield the tenants whose postings do not match their rows."""
-    for condition, problem in ((_STRAY, "of no memory that has them there"), (_UNPOSTED, "missing")):
+    for condition, problem in ((_STRAY, "of no memory that has them"), (_UNPOSTED, "missing")):
         counted = f"SELECT p.tenant, count(*) AS count {condition} GROUP BY p.tenant ORDER BY p.tenant"
         for row in connection.exec_driver_sql(counted):
             yield Finding("postings", None, f"{row.count:,} postings of {row.tenant!r} are {problem}."), _mend_postings
+    misplaced = Counter[str]()
+    for row in _misplaced(connection):
+        misplaced[row.tenant] += row.count
+    for tenant, count in misplaced.items():
+        yield Finding("postings", None, f"{count:,} postings of {tenant!r} are in another scope."), _mend_postings
+
+
+def _misplaced(connection: Connection) -> list[Any]:
+    """Return the rows of `_COORDINATES` whose coordinates are not those of the scope."""
+
+    def right(row: Any) -> list[int | None]:
+        return statements.coordinate_keys(
+            Scope(row.tenant, **{name: getattr(row, name) for name in statements.COORDINATES})
+        )
+
+    return [row for row in connection.exec_driver_sql(_COORDINATES) if row.keys != right(row)]
 
 
 def _mend_postings(connection: Connection) -> None:
     connection.exec_driver_sql(f"DELETE {_STRAY}")
+    for row in _misplaced(connection):
+        connection.exec_driver_sql(_UNPLACE, dict(row._mapping))
     for tenant in connection.exec_driver_sql(f"SELECT DISTINCT p.tenant {_UNPOSTED} ORDER BY p.tenant").scalars().all():
-        statements.update_postings(connection, tenant, None)
+        statements.add_postings(connection, tenant)
 
 
 _DERIVED: Final = {
@@ -149,7 +173,7 @@ def _read_rows(connection: Connection) -> Iterator[tuple[Table, RowMapping, dict
         names += ["short_id", "search_keys", "number", "length"] if table is memories else []
         columns = (*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
         query = select(*columns).order_by(*table.primary_key)
-        for row in connection.execute(query, execution_options={"yield_per": PAGE}).mappings():
+        for row in connection.execute(query, execution_options={"yield_per": statements.PAGE}).mappings():
             try:
                 memory = to_memory(row)
             except DamagedError as error:

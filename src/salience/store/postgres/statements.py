@@ -4,7 +4,8 @@ A posting leads from a search key to a live memory. Postings are a table, not an
 under row-level security, PostgreSQL uses an index only for "leakproof" operators, and those of arrays are not.
 
 A search key is a hash of a tenant, a kind and a text. It includes the tenant, so that the postings of tenants are
-separate in one index. Two texts share a key with a probability of 2^-64.
+separate in one index. Two texts share a key with a probability of 2^-64. The coordinates of a posting are such hashes
+too. All are BLAKE2b, computed here: PostgreSQL may change its own hash functions between major versions.
 
 Functions return queries unless their docstring says otherwise. `Ids` are ids, or the query for them.
 """
@@ -12,7 +13,8 @@ Functions return queries unless their docstring says otherwise. `Ids` are ids, o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import reduce
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -47,8 +49,12 @@ from salience.text import normalise
 
 Query = Select[Any] | CompoundSelect[Any]
 Ids = Set[str] | Sequence[str] | Query
-Kind = Literal["term", "tag", "entity", "kind", "session", "id"]
+Kind = Literal["term", "tag", "entity", "kind", "session", "id", "environment", "project", "user_id", "agent_id"]
+COORDINATES: Final[tuple[Kind, ...]] = ("environment", "project", "user_id", "agent_id")
+"""Coordinates of a scope whose hashes a posting has."""
 _INDEXED: Final = [memories.c[name] for name in INDEXED]
+PAGE: Final = 2_000
+"""Rows read at a time by checks and repairs."""
 _PLACE: Final = ("created_at", "turn", "id")
 """Order of the memories of a session."""
 
@@ -194,12 +200,12 @@ def _posted(scope: Scope) -> Conditions:
     """Return the conditions of `Scope.sees` on postings; coordinates are hashed, so that a few other rows may pass."""
     conditions: Conditions = [postings.c.tenant == scope.tenant]
     if scope.environment is not ANY:
-        conditions.append(postings.c.environment == func.hashtext(scope.environment))
+        conditions.append(postings.c.environment == _coordinate_key(scope, "environment"))
     for coordinate in NARROWING:
         value, column = getattr(scope, coordinate), postings.c[coordinate]
         if value is not ANY:
             is_none = column.is_(None)
-            conditions.append(is_none if value is None else or_(is_none, column == func.hashtext(value)))
+            conditions.append(is_none if value is None else or_(is_none, column == _coordinate_key(scope, coordinate)))
     return conditions
 
 
@@ -332,10 +338,17 @@ def search_columns(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
     return {"search_keys": sorted(keys), "number": number, "length": len(terms)}
 
 
-Posted = tuple[list[int], list[int]]
-"""Search keys, and the numbers of the memories that have them, in pairs."""
+def coordinate_keys(scope: Scope) -> list[int | None]:
+    """Return the hashes of the `COORDINATES` of a memory's scope, in order; None for those without a value."""
+    return [None if getattr(scope, name) is None else _coordinate_key(scope, name) for name in COORDINATES]
+
+
+def _coordinate_key(scope: Scope, name: Any) -> int:
+    return search_keys(scope.tenant, name, [getattr(scope, name)])[0]
+
+
 _POSTED: Final = """
-    SELECT k.key, m.number FROM memories AS m, unnest(m.search_keys) AS k (key)
+    SELECT m.id, m.number, m.search_keys, m.environment, m.project, m.user_id, m.agent_id FROM memories AS m
     WHERE m.tenant = %(tenant)s AND m.id = ANY(%(ids)s) AND m.forgotten_at IS NULL"""
 _UNPOST: Final = """
     DELETE FROM postings AS p USING unnest(%(keys)s::bigint[], %(numbers)s::bigint[]) AS gone (key, number)
@@ -344,23 +357,51 @@ _UNPOST: Final = """
         AND p.key = ANY (m.search_keys))"""
 _POST: Final = """
     INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id)
-    SELECT m.tenant, k.key, m.number, hashtext(m.environment), hashtext(m.project), hashtext(m.user_id),
-        hashtext(m.agent_id) FROM memories AS m, unnest(m.search_keys) AS k (key)
-    WHERE m.tenant = %(tenant)s AND m.forgotten_at IS NULL AND (%(ids)s::text[] IS NULL OR m.id = ANY(%(ids)s::text[]))
+    SELECT m.tenant, k.key, m.number, s.environment, s.project, s.user_id, s.agent_id
+    FROM memories AS m JOIN unnest(%(ids)s::text[], %(environment)s::bigint[], %(project)s::bigint[],
+        %(user_id)s::bigint[], %(agent_id)s::bigint[]) AS s (id, environment, project, user_id, agent_id)
+    ON s.id = m.id, unnest(m.search_keys) AS k (key) WHERE m.tenant = %(tenant)s AND m.forgotten_at IS NULL
     ON CONFLICT (tenant, key, number) DO NOTHING"""
+
+
+@dataclass(slots=True)
+class Posted:
+    """The postings of memories: search keys and numbers of the memories, in pairs; and id -> scope."""
+
+    keys: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    scopes: dict[str, Scope] = field(default_factory=dict)
 
 
 def read_postings(connection: Connection, tenant: str, ids: Iterable[str]) -> Posted:
     """Return the postings of the live memories among `ids`, according to their rows."""
-    rows = connection.exec_driver_sql(_POSTED, {"tenant": tenant, "ids": sorted(ids)}).all()
-    return [key for key, _ in rows], [number for _, number in rows]
+    found = Posted()
+    for row in connection.exec_driver_sql(_POSTED, {"tenant": tenant, "ids": sorted(ids)}):
+        keys = row.search_keys or ()
+        found.keys += keys
+        found.numbers += [row.number] * len(keys)
+        found.scopes[row.id] = Scope(tenant, **{name: getattr(row, name) for name in COORDINATES})
+    return found
 
 
-def update_postings(connection: Connection, tenant: str, ids: Iterable[str] | None, before: Posted = ([], [])) -> None:
-    """Update the postings of changed memories, or add the missing ones of a whole tenant (None).
+def update_postings(connection: Connection, tenant: str, scopes: Mapping[str, Scope], before: Posted) -> None:
+    """Update the postings of changed memories: `scopes` maps their ids to their scopes, `before` are the old ones."""
+    if before.keys:
+        connection.exec_driver_sql(_UNPOST, {"tenant": tenant, "keys": before.keys, "numbers": before.numbers})
+    all_scopes = {**before.scopes, **scopes}
+    if all_scopes:
+        keys = {scope: coordinate_keys(scope) for scope in set(all_scopes.values())}
+        values: dict[str, Any] = {"tenant": tenant, "ids": list(all_scopes)}
+        for place, name in enumerate(COORDINATES):
+            values[name] = [keys[scope][place] for scope in all_scopes.values()]
+        connection.exec_driver_sql(_POST, values)
 
-    `before` are their postings before the change.
-    """
-    if before[0]:
-        connection.exec_driver_sql(_UNPOST, {"tenant": tenant, "keys": before[0], "numbers": before[1]})
-    connection.exec_driver_sql(_POST, {"tenant": tenant, "ids": None if ids is None else sorted(ids)})
+
+def add_postings(connection: Connection, tenant: str) -> None:
+    """Add the missing postings of a tenant's live memories."""
+    last: str | None = ""
+    while last is not None:
+        page = select(memories.c.id).where(memories.c.tenant == tenant, memories.c.id > last)
+        ids = connection.execute(page.order_by(memories.c.id).limit(PAGE)).scalars().all()
+        update_postings(connection, tenant, read_postings(connection, tenant, ids).scopes, Posted())
+        last = ids[-1] if ids else None

@@ -365,7 +365,7 @@ class PostgresStore(SQLStore):
             sequences[tenant] = connection.exec_driver_sql(_ADVANCE, (tenant, steps[tenant])).scalar_one()
         before = counts()
         posted: dict[str, statements.Posted] = {}
-        for tenant, ids in _reindexed(change for change in changes if not isinstance(change, Add)).items():
+        for tenant, ids in _reindexed(changes).items():
             enter(tenant)
             posted[tenant] = statements.read_postings(connection, tenant, ids)
         transaction = Transaction(
@@ -386,9 +386,12 @@ class PostgresStore(SQLStore):
             receipts += WRITERS[kind](transaction, tenant, group)
             if kind is Add:
                 last_ids.pop(tenant, None)  # a later addition of this write may have the same id
-        for tenant, ids in _reindexed(changes).items():
+        scopes: dict[str, dict[str, Scope]] = {tenant: {} for tenant in posted}
+        for memory in (receipt.memory for receipt in receipts):
+            scopes.setdefault(memory.scope.tenant, {})[memory.id] = memory.scope
+        for tenant, each in scopes.items():
             enter(tenant)
-            statements.update_postings(connection, tenant, ids, posted.get(tenant, ([], [])))
+            statements.update_postings(connection, tenant, each, posted.get(tenant, statements.Posted()))
         if counted:
             check_counts(before, counts(), count_changed(changes, receipts))
         return receipts
@@ -551,12 +554,11 @@ def _is_embedded(change: Change) -> bool:
 
 
 def _reindexed(changes: Iterable[Change]) -> dict[str, set[str]]:
-    """Return tenant -> ids of memories whose postings may change."""
+    """Return tenant -> ids of stored memories whose postings may change."""
     ids: dict[str, set[str]] = {}
     for change in changes:
-        if isinstance(change, Add | Revise):
-            memory = change.stored.memory if isinstance(change, Add) else change.memory
-            ids.setdefault(memory.scope.tenant, set()).add(memory.id)
+        if isinstance(change, Revise):
+            ids.setdefault(change.memory.scope.tenant, set()).add(change.memory.id)
         elif isinstance(change, Erase):
             ids.setdefault(change.tenant, set()).update(change.ids)
         elif isinstance(change, Derive) and change.terms is not None:
