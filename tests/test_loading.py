@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from salience.errors import EmbedderError, InputError, MissingExtraError
+from salience.errors import EmbedderError, InputError, MissingExtraError, pip_install
 from salience.loading import Once, mapped, require, uncollected
 
 
@@ -50,7 +50,7 @@ def test_a_failure_is_not_kept():
 def test_a_missing_extra_ends_with_the_pip_line():
     with pytest.raises(MissingExtraError) as caught:
         require("a_library_that_is_not_there", "the embedder 'x'", "x")
-    assert str(caught.value).endswith('pip install "salience[x]"')
+    assert str(caught.value).endswith(f'{pip_install()}[x]"')
 
 
 def test_an_installed_library_is_required_without_being_imported():
@@ -118,3 +118,18 @@ def test_what_is_frozen_stays_frozen():
         assert gc.get_freeze_count() >= count - SOME > 0
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, 'pip install "salience'),
+        ('{"url": "file:///home/a%20b/salience", "dir_info": {}}', 'pip install "/home/a b/salience'),
+        ('{"url": "file:///s", "dir_info": {"editable": true}}', 'pip install --editable "/s'),
+        ('{"url": "https://host/salience.whl", "archive_info": {}}', 'pip install "salience'),
+    ],
+)
+def test_the_pip_line_names_the_source_of_this_installation(monkeypatch, origin, command):
+    monkeypatch.setattr("importlib.metadata.Distribution.read_text", lambda *_: origin)
+    monkeypatch.setattr("importlib.metadata.PathDistribution.read_text", lambda *_: origin)
+    assert pip_install().removeprefix("uv ") == command

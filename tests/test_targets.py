@@ -10,7 +10,7 @@ import pytest
 
 import salience
 from salience import compose, settings
-from salience.errors import BusyError, InputError, ReadOnlyError, StoreError
+from salience.errors import BusyError, InputError, ReadOnlyError, StoreError, pip_install
 from salience.store.postgres import PostgresStore
 from salience.store.postgres.connection import Address
 from salience.testing.doubles import HashedEmbedder, PlantedEmbedder
@@ -38,7 +38,7 @@ def test_the_driver_is_loaded_for_a_server_alone_and_asked_for_where_it_is_missi
     printed = subprocess.run(command, text=True, capture_output=True, timeout=120, check=True).stdout
     assert printed.splitlines() == [
         "[]",
-        'a store on PostgreSQL needs an optional library. Install it with: pip install "salience[postgres]"',
+        f'a store on PostgreSQL needs an optional library. Install it with: {pip_install()}[postgres]"',
     ]
 
 

@@ -162,7 +162,27 @@ class MissingExtraError(EmbedderError, ImportError):
     """An optional library is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f'{feature} needs an optional library. Install it with: pip install "salience[{extra}]"')
+        super().__init__(f'{feature} needs an optional library. Install it with: {pip_install()}[{extra}]"')
+
+
+def pip_install() -> str:
+    """Return the command that installs this Salience again, without the last quotation mark.
+
+    An installation from a folder or a wheel names that, since an index may not have Salience (PEP 610).
+    """
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
+    from urllib.parse import unquote, urlsplit
+
+    tool = "pip" if find_spec("pip") else "uv pip"
+    try:
+        origin = json.loads(distribution("salience").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url = urlsplit(origin.get("url", ""))
+    editable = "--editable " if origin.get("dir_info", {}).get("editable") else ""
+    return f'{tool} install {editable}"{unquote(url.path) if url.scheme == "file" else "salience"}'
 
 
 class RerankerError(SalienceError):

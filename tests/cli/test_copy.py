@@ -64,7 +64,7 @@ def test_a_copy_that_was_cut_off_continues(copy, source, tmp_path, run):
 def test_an_impossible_copy_is_refused(copy, source, tmp_path):
     assert copy(source, source, code=2).stderr.startswith("salience: target ")
     assert "--tenant" in copy(source, str(tmp_path / "c.db"), "--tenant", "nobody", code=2).stderr
-    assert "does not exist" in copy(str(tmp_path / "none.db"), str(tmp_path / "c.db"), code=2).stderr
+    assert "does not exist" in copy(str(tmp_path / "none.db"), str(tmp_path / "c.db"), code=1).stderr
 
 
 def test_a_password_is_never_shown(copy, source):

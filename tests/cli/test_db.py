@@ -161,6 +161,6 @@ def test_a_newer_file_is_reported_and_left(run, file):
 
 def test_a_file_that_is_not_there_is_not_made(run, tmp_path):
     for command in ("status", "upgrade", "doctor"):
-        printed = run("--store", str(tmp_path / "nowhere.db"), "db", command, code=2).stderr
-        assert "Name the file of a store that is there" in printed
+        printed = run("--store", str(tmp_path / "nowhere.db"), "db", command, code=1).stderr
+        assert "nowhere.db does not exist. Check the path" in printed
     assert not (tmp_path / "nowhere.db").exists()

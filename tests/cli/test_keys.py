@@ -89,7 +89,7 @@ def test_an_invalid_key_is_reported_with_what_to_do(run, words, told):
 
 def test_no_store_is_made_to_look_for_keys(run, tmp_path):
     for words in (["list"], ["revoke", "x"]):
-        assert "Name the file of a store that is there" in run("keys", *words, code=2).stderr
+        assert "does not exist. Check the path" in run("keys", *words, code=1).stderr
     assert not (tmp_path / "agent.db").exists()
 
 

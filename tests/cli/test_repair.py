@@ -47,8 +47,8 @@ def test_a_backup_is_replaced_only_with_force(run, path, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["backup", "copy.db"], ["doctor"], ["reembed"]])
 def test_a_store_that_is_not_there_is_not_made_to_be_looked_after(run, tmp_path, arguments):
-    result = run("--store", str(tmp_path / "nowhere.db"), *arguments, code=2)
-    assert "Name the file of a store that is there" in result.stderr
+    result = run("--store", str(tmp_path / "nowhere.db"), *arguments, code=1)
+    assert "nowhere.db does not exist. Check the path, or make a store there" in result.stderr
     assert not (tmp_path / "nowhere.db").exists()
 
 

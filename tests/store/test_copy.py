@@ -224,7 +224,7 @@ def test_unknown_tenants_and_stores_are_refused(filled, tmp_path, database):
         compose.copy(filled, tmp_path / "b.db", tenants=["nobody"])
     with pytest.raises(InputError, match="is the source itself"):
         compose.copy(filled, filled.parent / "." / filled.name)
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(StoreError, match="does not exist"):
         compose.copy(tmp_path / "none.db", tmp_path / "b.db")
     with pytest.raises(StoreError, match="no tables"):
         compose.copy(database, tmp_path / "b.db")

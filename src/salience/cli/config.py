@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from salience.cli.options import Call, command
+from salience.cli.options import Call, command, command_group
 from salience.cli.output import Answer, one_line, table, tsv
 
 app = typer.Typer()
-group = typer.Typer(help="Show the settings and their sources.", no_args_is_help=False)
+group = command_group("Show the settings and their sources.")
 app.add_typer(group, name="config")
 
 

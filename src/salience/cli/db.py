@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from salience.cli.maintain import finding_line
-from salience.cli.options import Call, DryRun, command
-from salience.cli.output import FAILED, Answer, one_line, status, steps, tsv
+from salience.cli.options import Call, DryRun, command, command_group
+from salience.cli.output import FAILED, Answer, one_line, size, status, steps, tsv
 from salience.errors import InputError, Words
 
 if TYPE_CHECKING:
     from salience.records import DatabaseState, Distributed, Indexed
 
 app = typer.Typer()
-group = typer.Typer(help="Manage the database: its tables, rights and indexes.", no_args_is_help=False)
+group = command_group("Manage the database: its tables, rights and indexes.")
 app.add_typer(group, name="db")
 
 
@@ -202,11 +202,3 @@ def _distributed(report: Distributed) -> Iterator[str]:
         yield "reconnect all engines, as a user who is in salience_app and not a superuser"
     yield from map(finding_line, report.findings)
     yield f"{len(report.findings):,} wrong" if report.findings else "healthy"
-
-
-def size(bytes: int) -> str:
-    """Return a size with its unit: `12.3 MB`."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if bytes >= unit:
-            return f"{bytes / unit:,.1f} {name}"
-    return f"{bytes:,} bytes"

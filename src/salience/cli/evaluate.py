@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
-from salience.cli.options import Call, Force, command
+from salience.cli.options import EMBEDDERS, PROFILES, Call, Force, command
 from salience.cli.output import Answer, excerpt, one_line, progress, status, table, tsv
 from salience.errors import InputError, Words
 
@@ -53,7 +53,12 @@ Html = Annotated[
 ]
 Embedder = Annotated[
     str | None,
-    typer.Option("--embedder", metavar="NAME", help="Embedding model. Default: --embedder before the command."),
+    typer.Option(
+        "--embedder",
+        metavar="NAME",
+        help="Embedding model. Default: --embedder before the command.",
+        autocompletion=EMBEDDERS,
+    ),
 ]
 Naming = Annotated[
     Literal["strip", "swap", "keep"],
@@ -186,7 +191,10 @@ def tune(
     call: Call,
     paths: Paths,
     profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Profile to start from: a name or a TOML file.")
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", help="Profile to start from: a name or a TOML file.", autocompletion=PROFILES
+        ),
     ] = None,
     trials: Annotated[int, typer.Option("--trials", metavar="N", help="Trials per fit.")] = 100,
     metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to maximise.")] = METRIC,

@@ -56,11 +56,19 @@ def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     return Answer(found, lines, Group(*parts))
 
 
+def _topics(incomplete: str) -> list[str]:
+    from salience.cli.main import PANELS
+
+    names = [*TOPICS, *(name for commands in PANELS.values() for name in commands.split())]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 @command(app, "help")
 def help_(
     _: Call,
     topic: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help=f"A command, or one of: {', '.join(TOPICS)}.")
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help=f"A command, or one of: {', '.join(TOPICS)}.", autocompletion=_topics),
     ] = None,
 ) -> Answer:
     """Explain a command, or a topic of the API.

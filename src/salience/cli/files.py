@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from salience.cli.options import SCOPE, STDIN, Call, command
+from salience.cli.options import SCOPE, SOURCES, STDIN, Call, command
 from salience.cli.output import Advance, Answer, one_line, progress, so_far
 from salience.errors import ImportLineError, InputError, Words
 
@@ -74,7 +74,9 @@ def import_(
     pattern: Glob = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="SOURCE", help="Read the export of another system: mem0, zep, ..."),
+        typer.Option(
+            "--from", metavar="SOURCE", help="Read the export of another system: mem0, zep, ...", autocompletion=SOURCES
+        ),
     ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from salience.cli.options import FLAGS, Call, command, option
+from salience.cli.options import FLAGS, RIGHTS, Call, command, command_group, option
 from salience.cli.output import Answer, one_line, sanitize, table
 
 if TYPE_CHECKING:
     from salience.records import ApiKey
 
 app = typer.Typer()
-group = typer.Typer(help="Create, list and revoke the API keys of a server.", no_args_is_help=False)
+group = command_group("Create, list and revoke the API keys of a server.")
 app.add_typer(group, name="keys")
 BOUNDS: Final = {name: option(str, flag, "NAME", f"Limit the key to this {flag[2:]}.") for name, flag in FLAGS.items()}
 
@@ -24,7 +24,8 @@ BOUNDS: Final = {name: option(str, flag, "NAME", f"Limit the key to this {flag[2
 def create(
     call: Call,
     rights: Annotated[
-        list[str] | None, typer.Option("--right", metavar="RIGHT", help="read, write or admin; may be repeated.")
+        list[str] | None,
+        typer.Option("--right", metavar="RIGHT", help="read, write or admin; may be repeated.", autocompletion=RIGHTS),
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Tenant. Default: the setting `tenant`.")] = None,
     expires: Annotated[

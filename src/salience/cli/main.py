@@ -30,8 +30,9 @@ from salience.cli import (
     memories,
     profiles,
     serve,
+    status,
 )
-from salience.cli.options import Globals, unwrapped
+from salience.cli.options import EMBEDDERS, FLAGS, PROFILES, Globals, unwrapped
 from salience.cli.output import FAILED, complain
 from salience.errors import InputError, SalienceError
 
@@ -39,8 +40,37 @@ USAGE: Final = 2
 CLOSED_PIPE: Final = 128 + 13  # as a shell reports SIGPIPE
 
 
+PANELS: Final = {
+    "Remember and recall": "remember recall context explain ingest list get graph-recall",
+    "Change and look back": "update forget restore erase history changes review dismiss activity recalls end-session",
+    "Agents, servers and the dashboard": "mcp serve ui keys hook chat",
+    "Look after a store": "status stats doctor upkeep consolidate reflect backup reinstate reembed db",
+    "Move memories": "import export copy",
+    "Rank and measure": "profiles eval tune calibrate",
+    "Help": "demo help config",
+}
+"""Heading of the help -> its commands."""
+BEFORE: Final = {"--store": "TARGET", "--embedder": "NAME", "--profile": "NAME"}
+"""Option that goes before the command -> its value."""
+AFTER: Final = {**dict.fromkeys((*FLAGS.values(), "--session"), "NAME"), "--json": ""}
+"""Option that goes after the command -> its value."""
+
+
 class Group(TyperGroup):
     """The command group: an error is one or two lines on stderr, never a traceback."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        panels = {name: heading for heading, names in PANELS.items() for name in names.split()}
+        self.commands = {name: self.commands[name] for name in panels}
+        for name, command in self.commands.items():
+            vars(command)["rich_help_panel"] = panels[name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the plain list of commands, under the headings that a terminal has as panels."""
+        for heading, names in PANELS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, _summary(self.commands[name].help)) for name in names.split()])
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; end quietly if the reader of stdout is gone."""
@@ -57,7 +87,7 @@ class Group(TyperGroup):
         except typer.TyperException as error:
             context = getattr(error, "ctx", None)
             hint = f"Try: {context.command_path} --help\n" if context else ""
-            sys.exit(complain(error.format_message(), error.exit_code, hint))
+            sys.exit(complain(_misplaced(error) or error.format_message(), error.exit_code, hint))
         except InputError as error:
             sys.exit(complain(str(error), USAGE))
         except SalienceError as error:
@@ -66,6 +96,22 @@ class Group(TyperGroup):
             file = f": {error.filename}" if error.filename else ""
             sys.exit(complain(f"{error.strerror or type(error).__name__}{file}", FAILED))
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _summary(text: str | None) -> str:
+    """Return the first sentence of a help text."""
+    return (text or "").split("\n")[0].split(". ")[0].removesuffix(".") + "."
+
+
+def _misplaced(error: Any) -> str | None:
+    """Return the message for an option on the wrong side of the command; None for other errors."""
+    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if name in BEFORE and context is not None and context.parent is not None:
+        command = context.command_path.removeprefix("salience ")
+        return f"{name} goes before the command: salience {name} {BEFORE[name]} {command} ..."
+    if name in AFTER and context is not None and context.parent is None:
+        return f"{name} goes after the command: salience COMMAND ... {name} {AFTER[name]}".rstrip()
+    return None
 
 
 HELP: Final = """
@@ -83,7 +129,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for module in (memories, explain, files, maintain, db, serve, keys, mcp, hook, chat, profiles, evaluate, config, demo):
+for module in (
+    memories,
+    explain,
+    files,
+    maintain,
+    db,
+    status,
+    serve,
+    keys,
+    mcp,
+    hook,
+    chat,
+    profiles,
+    evaluate,
+    config,
+    demo,
+):
     app.add_typer(module.app)
 
 
@@ -107,21 +169,25 @@ def options(
         str | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=EMBEDDERS,
             help="Embedding model: minilm, static, bge, multilingual, fastembed or openai. Default: SALIENCE_EMBEDDER, "
             "else minilm.",
         ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Ranking profile: a name or the path of a TOML file.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Ranking profile: a name or the path of a TOML file.", autocompletion=PROFILES
+        ),
     ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Store the options before the command; without a command, show the help."""
+    """Store the options before the command; without a command, show what to do next."""
     ctx.obj = Globals(store, embedder, profile)
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        typer.echo(status.first_steps(ctx.obj))
 
 
 def main() -> None:

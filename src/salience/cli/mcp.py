@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from salience.cli.options import FLAGS, TOOLS_HELP, Call, DryRun, Globals, Yes, command, option
+from salience.cli.options import CLIENTS, FLAGS, TOOLS_HELP, Call, DryRun, Globals, Yes, command, option
 from salience.cli.output import Answer, confirm, is_interactive, one_line, sanitize, tsv
 from salience.errors import InputError
 
@@ -89,8 +89,14 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
 def install(
     call: Call,
     client: Annotated[
-        str, typer.Option(metavar="NAME", help="One of: claude-code, claude-desktop, codex, cursor, vscode.")
-    ],
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="One of: claude-code, claude-desktop, codex, cursor, vscode.",
+            show_default=False,
+            autocompletion=CLIENTS,
+        ),
+    ] = None,
     project_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Only for the project in this folder. Default: for the user.")
     ] = None,

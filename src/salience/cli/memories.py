@@ -9,6 +9,7 @@ import typer
 
 from salience.cli.options import (
     CALLER,
+    CHANGES,
     FIELDS,
     IF_VERSION,
     KEY,
@@ -342,7 +343,7 @@ def dismiss(
 
 
 CHANGED: Final = {
-    "change": option(str, "--change", "NAME", "Only this change: create, update, forget, expire, promote, ..."),
+    "change": option(str, "--change", "NAME", "Only this change: create, update, forget, ...", complete=CHANGES),
     "changed_by": option(str, "--by", "AUTHOR", "Only by this author: agent:NAME, user:NAME or upkeep."),
 }
 PERIOD: Final = {

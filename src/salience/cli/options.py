@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -173,12 +174,34 @@ class Option:
     parse: Callable[[str, Any], Any] | None = None
 
 
+Complete = Callable[[str], list[str]]
+
+
+def names_in(module: str, constant: str) -> Complete:
+    """Return a completion for shells: the names in a constant of a module, which is imported when a shell asks."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in getattr(import_module(module), constant) if name.startswith(incomplete)]
+
+    return complete
+
+
+PROFILES: Final = names_in("salience.rank.profiles", "NAMES")
+EMBEDDERS: Final = names_in("salience.models.registry", "EMBEDDERS")
+KINDS: Final = names_in("salience.records.memory", "KINDS")
+TIERS: Final = names_in("salience.records.memory", "TIERS")
+CHANGES: Final = names_in("salience.records.memory", "CHANGES")
+RIGHTS: Final = names_in("salience.records.access", "RIGHTS")
+SOURCES: Final = names_in("salience.transfer.importers", "SOURCES")
+CLIENTS: Final = names_in("salience.server.mcp.install", "CLIENTS")
+
+
 def option(
     kind: Any, flag: str, metavar: str | None, about: str, parse: Callable[[str, Any], Any] | None = None,
-    panel: str | None = None,
+    panel: str | None = None, complete: Complete | None = None,
 ) -> Option:  # fmt: skip
     """Return an option that may be left out; then the verb's own default applies."""
-    given = typer.Option(flag, metavar=metavar, help=about, rich_help_panel=panel)
+    given = typer.Option(flag, metavar=metavar, help=about, rich_help_panel=panel, autocompletion=complete)
     return Option(Annotated[bool if kind is bool else kind | None, given], parse)
 
 
@@ -201,11 +224,19 @@ SCOPE: Final[dict[str, Option]] = {
 CALLER: Final = {name: one for name, one in SCOPE.items() if name != "session_id"}
 RECALL: Final[dict[str, Option]] = {
     "limit": option(int, "--limit", "N", "Maximum number of hits. Default: the profile's limit."),
-    "profile": option(str, "--profile", "NAME", "Ranking profile: a name or the path of a TOML file."),
+    "profile": option(
+        str,
+        "--profile",
+        "NAME",
+        "Ranking profile: a name or the path of a TOML file.",
+        complete=PROFILES,
+    ),
     "min_score": option(float, "--min-score", "NUMBER", "Minimum score."),
     "tags": option(_TEXTS, "--tag", "TAG", "Only memories with this tag; may be repeated."),
-    "kinds": option(_TEXTS, "--kind", "KIND", "Only memories of this kind; may be repeated."),
-    "tiers": option(_TEXTS, "--tier", "TIER", "Only memories in this tier: working, episodic, semantic."),
+    "kinds": option(_TEXTS, "--kind", "KIND", "Only memories of this kind; may be repeated.", complete=KINDS),
+    "tiers": option(
+        _TEXTS, "--tier", "TIER", "Only memories in this tier: working, episodic, semantic.", complete=TIERS
+    ),
     "sessions": option(_TEXTS, "--from-session", "NAME", "Only memories from this session; may be repeated."),
     "since": option(str, "--since", "TIME", f"Created at or after: {_TIMES} A day means its start.", instant),
     "until": option(str, "--until", "TIME", "Created before; written as for --since.", instant),
@@ -217,14 +248,14 @@ RECALL: Final[dict[str, Option]] = {
 }
 """Options of recall; other commands that read take some of them."""
 FIELDS: Final[dict[str, Option]] = {
-    "kind": option(str, "--kind", "KIND", "fact, rule, decision, ... or your own."),
+    "kind": option(str, "--kind", "KIND", "fact, rule, decision, ... or your own.", complete=KINDS),
     "importance": option(float, "--importance", "NUMBER", "0 to 1. Default: estimated from the text."),
     "weight": option(float, "--weight", "NUMBER", "Confidence, 0.1 to 1."),
     "tags": option(_TEXTS, "--tag", "TAG", "A tag; may be repeated."),
     "entities": option(_TEXTS, "--entity", "NAME", "A named entity; may be repeated. Default: found in the text."),
     "fact_key": option(str, "--fact-key", "KEY", "Identity of the fact, such as user.theme."),
     "ttl": option(str, "--ttl", "TIME", "Time to live: 24h, 7d, 2w, or seconds."),
-    "tier": option(str, "--tier", "TIER", "working, episodic or semantic."),
+    "tier": option(str, "--tier", "TIER", "working, episodic or semantic.", complete=TIERS),
     "metadata": option(str, "--metadata", "JSON", "A JSON object to store with it.", _json),
     "key": option(str, "--key", "KEY", "Idempotency key: a second call with it changes nothing."),
 }
@@ -296,6 +327,16 @@ def command(
         return function
 
     return register
+
+
+def command_group(about: str) -> typer.Typer:
+    """Return an empty group of commands, which shows its help when no command is given."""
+
+    def alone(ctx: typer.Context) -> None:
+        if ctx.invoked_subcommand is None:
+            typer.echo(ctx.get_help())
+
+    return typer.Typer(help=about, callback=alone, invoke_without_command=True)
 
 
 def unwrapped(text: str) -> str:

@@ -225,6 +225,14 @@ def grid(rows: Iterable[Sequence[str]]) -> Table:
     return made
 
 
+def size(bytes: int) -> str:
+    """Return a size with its unit: `12.3 MB`."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if bytes >= unit:
+            return f"{bytes / unit:,.1f} {name}"
+    return f"{bytes:,} bytes"
+
+
 def age(since: datetime, current: datetime) -> str:
     """Return the time between two instants in one unit: 40s, 5m, 3h, 99d, 7mo, 4y."""
     seconds = max((current - since).total_seconds(), 0.0)

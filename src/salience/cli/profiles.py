@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from salience.cli.options import Call, command
+from salience.cli.options import PROFILES, Call, command, command_group
 from salience.cli.output import Answer, one_line, sanitize, table
 
 if TYPE_CHECKING:
     from salience.rank.profile import Profile
 
 app = typer.Typer()
-group = typer.Typer(help="List, show and check ranking profiles.", no_args_is_help=False)
+group = command_group("List, show and check ranking profiles.")
 app.add_typer(group, name="profiles")
 
 
@@ -48,7 +48,10 @@ def formula(profile: Profile) -> str:
 
 @command(group)
 def show(
-    _: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="A name, or the path of a TOML file.")]
+    _: Call,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name, or the path of a TOML file.", autocompletion=PROFILES)
+    ],
 ) -> Answer:
     """Print the TOML of a profile, to start your own from."""
     from salience.rank import profiles
@@ -60,7 +63,10 @@ def show(
 
 @command(group)
 def check(
-    _: Call, names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, or paths of TOML files.")]
+    _: Call,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names, or paths of TOML files.", autocompletion=PROFILES)
+    ],
 ) -> Answer:
     """Check that profiles are valid: keys, signals, stages, and the range of every number."""
     from salience.rank import profiles

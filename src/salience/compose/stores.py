@@ -179,8 +179,7 @@ def require_store(target: str | Path | None = None) -> None:
     """Check that the store of a target exists, since opening one that does not exist would create it.
 
     Raises:
-        InputError: no such file.
-        StoreError: the database holds no store, or cannot be reached.
+        StoreError: the file does not exist, or the database holds no store or cannot be reached.
     """
     with database(target) as found:
         if on_server(named(target)) and found.state().revision is None:
@@ -217,8 +216,9 @@ def database(target: str | Path | None = None) -> Database:
     """Return the database or file that a target names, for its operator; close it after use. Nothing is created.
 
     Raises:
-        InputError: the target names no database, or a file that does not exist.
+        InputError: the target names no database.
         MissingExtraError: it needs a library that is not installed.
+        StoreError: the file does not exist.
     """
     settings, where = configuration.load(), named(target)
     if on_server(where):
@@ -234,9 +234,7 @@ def database(target: str | Path | None = None) -> Database:
         )
     path = path_of(where)
     if not path.exists():
-        raise InputError(
-            "target", str(path), "Name the file of a store that is there.", f"{shown(str(path))} does not exist"
-        )
+        raise absent(path, where)
     from salience.store.sqlite_database import SQLiteDatabase
 
     return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinguish)
@@ -302,8 +300,9 @@ def copy(
         progress: called with the memories done so far and the memories in all.
 
     Raises:
-        InputError: the two are one store, the source does not exist, or a tenant has no memories in it.
+        InputError: the two are one store, or a tenant has no memories in it.
         PinnedError: the target is pinned to another model or language.
+        StoreError: the source does not exist.
         ConflictError, StoreError: as `transfer.copy.copy`.
     """
     settings = configuration.load()
