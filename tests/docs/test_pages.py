@@ -1,4 +1,4 @@
-"""Every code block of the docs runs: the blocks of a page in order, in an empty folder, with a private data directory.
+"""Every code block of the docs runs: the blocks of a page in order, in an empty folder, with private data and home.
 
 - `python`: all blocks of a page share one namespace; `await` is allowed.
 - `sh`: lines for bash, which keeps variables and the folder from block to block. `salience` itself runs in this process
@@ -53,8 +53,6 @@ PAGES = [
 ]
 NOT_YET: set[str] = {
     "README",
-    #
-    "explanation/facts",
     #
     "figures/performance",
     #
@@ -430,7 +428,7 @@ def parameters() -> Iterator[Any]:
         yield pytest.param(page, id=name, marks=[*marks, *([pytest.mark.xfail(run=False)] if name in NOT_YET else [])])
 
 
-SLOW: set[str] = set()
+SLOW: set[str] = {"tutorials/claude-code"}
 """Pages that take more than two seconds, beside those that need a server or PostgreSQL."""
 
 
@@ -439,6 +437,8 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, request):
     folder = tmp_path / "page"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     before = dict(os.environ)
     postgres = (lambda: request.getfixturevalue("postgres")) if needs(page, *POSTGRES) else None
     run = Page(page, tmp_path / "kept", postgres)
