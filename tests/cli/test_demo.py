@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from salience.cli import app
-from salience.cli.demo import LEGEND, _lines, _view
+from salience.cli.demo import LEGEND, NEXT, _lines, _view
 from salience.evaluate import sample
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    return sample.demo(tmp_path_factory.mktemp("demo"), every=True)
+    return sample.demo(tmp_path_factory.mktemp("demo") / "demo.db", every=True)
 
 
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory):
-    return sample.demo(tmp_path_factory.mktemp("screen"))
+    return sample.demo(tmp_path_factory.mktemp("screen") / "demo.db")
 
 
 def test_the_default_fits_on_a_screen(screen):
     assert [one.asked for one in screen.rounds] == list(sample.questions()[: sample.first_screen()])
-    assert len(list(_lines(screen))) <= 50
+    assert len(list(_lines(screen, NEXT))) <= 50
     assert all(len(answer) <= sample.LIMIT - 1 for one in screen.rounds for answer in one.answers)
 
 
@@ -47,8 +49,8 @@ def test_the_profiles_part_on_every_question(played):
 
 
 def test_plain_lines_fit_and_tell_why(played):
-    printed = list(_lines(played))
-    assert max(map(len, printed)) <= 120
+    printed = list(_lines(played, NEXT))
+    assert max(map(len, printed)) <= 100
     text = " ".join(" ".join(printed).split())
     for one in played.rounds:
         assert one.asked.question in text
@@ -60,7 +62,7 @@ def test_plain_lines_fit_and_tell_why(played):
 def test_on_a_terminal_no_cell_is_cut(played, width):
     console = Console(width=width, force_terminal=True, color_system=None, record=True)
     with console.capture() as captured:
-        console.print(_view(played))
+        console.print(_view(played, NEXT))
     printed = captured.get()
     assert max(len(line.rstrip()) for line in printed.splitlines()) <= width
     for one in played.rounds:
@@ -75,3 +77,22 @@ def test_the_command_leaves_no_store_behind(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", None)
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_confidence_is_beside_each_question(screen):
+    printed = [line for line in _lines(screen, NEXT) if "confidence 0." in line]
+    assert len(printed) == len(screen.rounds)
+    for line, one in zip(printed, screen.rounds, strict=True):
+        best = one.answers[0]
+        assert f"confidence {best[0].confidence:.2f}" in line
+        assert line.endswith(": unsure") == (not best.confident)
+
+
+def test_a_kept_sample_can_be_asked_and_is_not_written_over(tmp_path):
+    file = str(tmp_path / "my demo.db")
+    last = CliRunner().invoke(app, ["demo", "--keep", file]).stdout.splitlines()[-2:]
+    assert shlex.split(last[0]) == ["salience", "ui", file]
+    asked = CliRunner().invoke(app, shlex.split(last[1])[1:])
+    assert "swimming" in asked.stdout
+    again = CliRunner().invoke(app, ["demo", "--keep", file])
+    assert (again.exit_code, "Name a new file" in again.stderr) == (2, True)

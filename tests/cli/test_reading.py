@@ -189,7 +189,7 @@ def test_a_piped_recall_says_that_nothing_was_found(run, empty):
 def test_a_piped_recall_that_found_nothing_says_where_memories_are(run, empty):
     run("remember", "Alice sings", "--user", "alice")
     lines = run("recall", "query").stdout.splitlines()
-    assert lines[-2].startswith("# Nothing found.")
+    assert lines[-2] == "# Nothing found in this scope."
     assert "--user alice" in lines[-1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from salience.cli.options import Call, command
 from salience.cli.output import Answer, sanitize, scope_text, status, truncate
+from salience.errors import InputError, shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,34 +21,43 @@ if TYPE_CHECKING:
     from salience.evaluate.sample import Demo, Round
 
 app = typer.Typer()
-WIDTH: Final = 118
+WIDTH: Final = 100
 """Width of the plain form."""
 ABSENT: Final = "·"
 LEGEND: Final = (
     "Rank and score under each profile; a dot: not among its first {limit} (memlayer: or under 0.70).\n"
-    "?: weak. +2: two near-duplicates collapsed. "
+    "?: weak. +2: two near-duplicates collapsed. confidence: that the first hit of salience answers.\n"
     "~: found through a linked memory, or ranked before one that it updates."
 )
 NEXT: Final = """\
-More questions: salience demo --all. Now with memories of your own:
+More questions: salience demo --all. The dashboard of this sample: salience demo --keep demo.db
+Now with memories of your own:
   salience remember "Alice prefers Python for backend work" --user alice
-  salience recall "What language does Alice like?" --user alice --explain"""
+  salience recall "Which language does Alice use for backend work?" --user alice --explain"""
+KEPT: Final = """\
+The sample is in {file}. Open its dashboard, or ask it a question:
+  salience ui {file}
+  salience --store {file} recall "When does Elena go swimming?" --user elena"""
 
 
 @command(app)
 def demo(
     call: Call,
     every: Annotated[bool, typer.Option("--all", help="Ask every question, not only one screen of them.")] = False,
+    keep: Annotated[Path | None, typer.Option("--keep", metavar="FILE", help="Keep the sample in a new file.")] = None,
 ) -> Answer:
     """Ask a sample store under all profiles, side by side.
 
-    The store is a temporary file with a fixed clock; your own store is not touched.
+    The store is a temporary file with a fixed clock, unless --keep names a file; your own store is not touched.
     """
     from salience.evaluate import sample
 
+    if keep is not None and keep.exists():
+        raise InputError("--keep", str(keep), "Name a new file.", f"{shown(str(keep))} exists")
     with TemporaryDirectory(prefix="salience-demo-") as folder, status("asking the sample"):
-        played = sample.demo(Path(folder), call.options.embedder, every)
-    return Answer(played, _lines(played), _view(played))
+        played = sample.demo(keep or Path(folder) / "demo.db", call.options.embedder, every)
+    last = NEXT if keep is None else KEPT.format(file=shlex.quote(str(keep)))
+    return Answer(played, _lines(played, last), _view(played, last))
 
 
 def _texts(played: Demo) -> tuple[str, str, list[int], int]:
@@ -68,13 +79,20 @@ def _rows(one: Round, room: int) -> Iterator[tuple[str, list[str]]]:
         for answer in one.answers:
             ranked = ((rank, hit) for rank, hit in enumerate(answer, 1) if hit.memory.id == memory.id)
             rank, hit = next(ranked, (0, None))
-            marks = "" if hit is None else f"{'?' if hit.weak else ''}{' ~' if hit.via else ''}"
-            marks += f" +{len(hit.absorbed)}" if hit is not None and hit.absorbed else ""
+            marks = "" if hit is None else f"{'?' if hit.weak else ''}{'~' if hit.via else ''}"
+            marks += f"+{len(hit.absorbed)}" if hit is not None and hit.absorbed else ""
             cells.append(ABSENT if hit is None else f"{rank} {hit.score:.2f}{marks}")
         yield truncate(memory.content, room - 4), cells
 
 
-def _lines(played: Demo) -> Iterator[str]:
+def _confidence(one: Round) -> str:
+    """Return how sure the first profile, `salience`, is that its first hit answers."""
+    first = one.answers[0]
+    sure = first.hits[0].confidence if first.hits else None
+    return "" if sure is None else f"confidence {sure:.2f}{'' if first.confident else ': unsure'}"
+
+
+def _lines(played: Demo, next_steps: str) -> Iterator[str]:
     """Yield aligned lines of at most `WIDTH` columns."""
     head, last, widths, room = _texts(played)
 
@@ -84,15 +102,16 @@ def _lines(played: Demo) -> Iterator[str]:
 
     yield from (head, *LEGEND.format(limit=played.limit).splitlines())
     for number, one in enumerate(played.rounds, 1):
-        yield from ("", f"{number}. {sanitize(one.asked.question)}  ({scope_text(one.asked.scope)})")
+        where = f"({scope_text(one.asked.scope)})"
+        yield from ("", f"{number}. {sanitize(one.asked.question)}  {where}  {_confidence(one)}".rstrip())
         yield aligned("", (answer.profile for answer in one.answers))
         for content, cells in _rows(one, room):
             yield aligned(f"   {content}", cells)
         yield from textwrap.wrap(sanitize(one.asked.shows), WIDTH, initial_indent="   ", subsequent_indent="   ")
-    yield from ("", last, *NEXT.splitlines())
+    yield from ("", last, *next_steps.splitlines())
 
 
-def _view(played: Demo) -> RenderableType:
+def _view(played: Demo, next_steps: str) -> RenderableType:
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Column, Table
@@ -102,7 +121,9 @@ def _view(played: Demo) -> RenderableType:
     parts: list[RenderableType] = [Text(head, style="bold"), Text(LEGEND.format(limit=played.limit), style="dim")]
     for number, one in enumerate(played.rounds, 1):
         question = (sanitize(one.asked.question), "bold cyan")
-        parts.append(Text.assemble(f"\n{number}. ", question, (f"  ({scope_text(one.asked.scope)})", "dim")))
+        parts.append(
+            Text.assemble(f"\n{number}. ", question, (f"  ({scope_text(one.asked.scope)})  ", "dim"), _confidence(one))
+        )
         heads = (
             Column(Text(answer.profile, style="dim"), no_wrap=True, min_width=width)
             for answer, width in zip(one.answers, widths, strict=True)
@@ -113,4 +134,4 @@ def _view(played: Demo) -> RenderableType:
             texts = (Text(cell, style=style) for cell, style in zip(cells, styles, strict=True))
             table.add_row(Padding(Text(content), (0, 0, 0, 3)), *texts)
         parts += [table, Padding(Text(sanitize(one.asked.shows), style="italic"), (0, 0, 0, 3))]
-    return Group(*parts, Text(f"\n{last}", style="bold"), Text(NEXT))
+    return Group(*parts, Text(f"\n{last}", style="bold"), Text(next_steps))

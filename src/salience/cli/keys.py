@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from salience.cli.options import FLAGS, RIGHTS, Call, command, command_group, option
-from salience.cli.output import Answer, one_line, sanitize, table
+from salience.cli.output import Answer, entries, is_narrow, one_line, sanitize, table
 
 if TYPE_CHECKING:
     from salience.records import ApiKey
@@ -68,7 +68,7 @@ def list_(
         keys, now = keyring.list(tenant), datetime.now(UTC)
     heads = ("tenant", "rights", "bound", "status", "created", "expires", "note")
     shown = table(Column("key", no_wrap=True), *(Column(head, overflow="fold") for head in heads))
-    lines = []
+    lines, stacked = [], []
     for key in keys:
         bound = " ".join(f"{keywords.SHORT.get(name, name)}:{value}" for name, value in key.bound.items()) or "-"
         created = key.created_at.isoformat(timespec="seconds")
@@ -77,7 +77,9 @@ def list_(
         cells = [one_line(cell) for cell in (*values, key.note or "-")]
         lines.append("\t".join(cells))
         shown.add_row(*cells, style="" if key.status(now) == "live" else "dim")
-    return Answer([_fields(key, now) for key in keys], lines or ["no keys"], shown)
+        stacked.append((cells[:5], (f"created {created}, expires {expires}", *([cells[7]] if key.note else []))))
+    view = (entries(stacked) if is_narrow() else shown) if keys else None
+    return Answer([_fields(key, now) for key in keys], lines or ["no keys"], view)
 
 
 @command(group)

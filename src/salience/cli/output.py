@@ -20,8 +20,9 @@ import typer
 from salience.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Group, RenderableType
     from rich.table import Column, Table
+    from rich.text import Text
 
     from salience.records import OutOfScope, Scope
 
@@ -29,6 +30,8 @@ FAILED: Final = 1
 """Exit code of a failure, or of a check that found a problem."""
 LONGEST: Final = 280
 """Maximum characters of a memory in a table."""
+WIDE: Final = 100
+"""Columns of a terminal from which memories are shown as a table."""
 SCOPE_HINT: Final = "To see memories of a project, user or agent, pass --project, --user and --agent ('*' for any)."
 Advance = Callable[[int], None]
 
@@ -212,6 +215,29 @@ def table(*columns: Column | str, title: str | None = None, expand: bool = False
         *columns, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
         expand=expand,
     )  # fmt: skip
+
+
+def is_narrow() -> bool:
+    """Return whether the terminal has no room for a table of memories."""
+    from rich.console import Console
+
+    return Console().width < WIDE
+
+
+def entries(items: Iterable[tuple[Sequence[str | Text], Sequence[str | Text]]]) -> Group:
+    """Return entries, each a first line of cells, then lines that are indented: for a narrow terminal."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    def text(cell: str | Text) -> Text:
+        return Text(sanitize(cell)) if isinstance(cell, str) else cell
+
+    parts: list[RenderableType] = []
+    for head, below in items:
+        parts.append(Text("  ").join(map(text, head)))
+        parts += [Padding(text(line), (0, 0, 0, 3)) for line in below]
+    return Group(*parts)
 
 
 def grid(rows: Iterable[Sequence[str]]) -> Table:

@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from string import ascii_lowercase
 from typing import Any, Final
 
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.table import Column
 from rich.text import Text
@@ -19,8 +20,10 @@ from salience.cli.output import (
     SCOPE_HINT,
     Answer,
     age,
+    entries,
     excerpt,
     grid,
+    is_narrow,
     one_line,
     out_of_scope,
     sanitize,
@@ -92,9 +95,7 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
         written = " ".join(f"{p.signal}={'x' if p.combine == 'product' else ''}{p.contribution:.3f}" for p in parts)
         home, made_of = scope_text(memory.scope), "; ".join([written, *_remarks(hit)])
         yield tsv(rank, f"{hit.score:.4f}", age(memory.created_at, now), memory.id, home, made_of, memory.content)
-    if not found.hits:
-        yield f"# {NOTHING_FOUND}"
-    yield from (f"# {line}" for line in _scope_hints(found))
+    yield from (f"# {line}" for line in _hints(found))
     for rank, hit in enumerate(found, 1) if explain else ():
         yield from (f"# {one_line(line)}" for line in _explained(rank, hit))
 
@@ -102,7 +103,7 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
 def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
     head = Text(sanitize("\n".join([" · ".join(_summary(found)), *time_cue(found)])), style="dim")
     if not found.hits:
-        return Group(head, Text("\n".join([NOTHING_FOUND, *_scope_hints(found)])))
+        return Group(head, Text("\n".join(_hints(found))))
     marks, segments = _marks(found), [shares(hit.score_detail) for hit in found]
     longest = max(sum(part.length for part in parts) for parts in segments)
     shown = table(
@@ -112,9 +113,10 @@ def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
         Column("memory", ratio=3, overflow="fold"),
         Column("age", justify="right", no_wrap=True),
         Column("id", no_wrap=True, style="dim"),
-        Column("scope", ratio=1, overflow="fold", style="dim"),
+        Column("scope", ratio=1, min_width=14, overflow="fold", style="dim"),
         expand=True,
     )
+    stacked = []
     for rank, (hit, parts) in enumerate(zip(found, segments, strict=True), 1):
         bar, content = Text(), Text(excerpt(hit.memory.content))
         for part, length in zip(parts, cells(parts, longest, BAR), strict=True):
@@ -122,16 +124,23 @@ def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
             bar.append((mark.kept if part.kept else mark.lost) * length, style=mark.style)
         for remark in _remarks(hit):
             content.append(f"\n{remark}", style="dim italic")
-        when, home = age(hit.memory.created_at, now), Text(sanitize(scope_text(hit.memory.scope)))
-        shown.add_row(str(rank), Text(f"{hit.score:.3f}", style="bold"), bar, content, when, hit.memory.short_id, home)
+        when, home = age(hit.memory.created_at, now), Text(sanitize(scope_text(hit.memory.scope)), style="dim")
+        score, id_ = Text(f"{hit.score:.3f}", style="bold"), Text(hit.memory.short_id, style="dim")
+        shown.add_row(str(rank), score, bar, content, when, id_, home)
+        bar.pad_right(BAR - len(bar))
+        stacked.append(((str(rank), score, bar, id_, when, home), (content,)))
     unsure = [] if found.confident else [Text(UNSURE, style="yellow")]
     details = ["\n" + sanitize("\n".join(_explained(rank, hit))) for rank, hit in enumerate(found, 1) if explain]
-    return Group(head, *unsure, shown, _legend(segments, marks), *map(Text, details))
+    table_ = entries(stacked) if is_narrow() else shown
+    return Group(head, *unsure, table_, _legend(segments, marks), *map(Text, details))
 
 
-def _scope_hints(found: Recall) -> list[str]:
-    """Return where memories outside the scope are; for an empty recall without any, the options that select them."""
-    return out_of_scope(found.out_of_scope) or ([] if found.hits else [SCOPE_HINT])
+def _hints(found: Recall) -> list[str]:
+    """Return where memories outside the scope are; for an empty recall without any, what else may find some."""
+    places = out_of_scope(found.out_of_scope)
+    if found.hits:
+        return places
+    return ["Nothing found in this scope.", *places] if places else [NOTHING_FOUND, SCOPE_HINT]
 
 
 def _summary(found: Recall) -> list[str]:
@@ -289,14 +298,15 @@ def _marks(found: Recall) -> dict[str, Mark]:
     return marks | {SCORE: Mark("", "#", ""), VIA: Mark("", "=", "")}
 
 
-def _legend(segments: Iterable[Sequence[Share]], marks: Mapping[str, Mark]) -> Text:
+def _legend(segments: Iterable[Sequence[Share]], marks: Mapping[str, Mark]) -> Columns:
     """Return the legend of the bars: kept parts first, then losses."""
     seen = dict.fromkeys((part.signal, part.kept) for parts in segments for part in parts if part.length)
-    text = Text()
+    items = []
     for signal, kept in sorted(seen, key=lambda pair: not pair[1]):
-        text.append(marks[signal].kept if kept else marks[signal].lost, style=marks[signal].style)
-        text.append(f" {sanitize(signal)}{'' if kept else ' takes'}   ", style="dim")
-    return text
+        mark = marks[signal].kept if kept else marks[signal].lost
+        name = f" {sanitize(signal)}{'' if kept else ' takes'}"
+        items.append(Text.assemble((mark, marks[signal].style), (name, "dim")))
+    return Columns(items, padding=(0, 3))
 
 
 # --- Memories ---------------------------------------------------------------------------------------------------------
@@ -316,7 +326,7 @@ def receipt(made: Receipt) -> Answer:
     parts: list[RenderableType] = [head]
     if made.warning:
         parts.append(Text("\n" + sanitize(made.warning), style="yellow"))
-        parts.append(Text("\n".join(("Labels:", *labels)) if made.contradictions else "", style="dim"))
+        parts += [Text("\n".join(("Labels:", *labels)), style="dim")] if labels else []
     lines = [f"{made.status}\t{memory.id}", *map(sanitize, (made.warning or "").splitlines()), *labels]
     return Answer(made, lines, Group(*parts))
 
@@ -339,17 +349,23 @@ def page(found: Page, now: datetime) -> Answer:
     notes = [f"skipped, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
     notes += [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
     columns = [Column("id", no_wrap=True, style="dim")]
-    columns += [Column(name, no_wrap=True) for name in ("age", "kind", "imp.", "tier")]
-    columns += [Column("scope", ratio=1, overflow="fold", style="dim"), Column("memory", ratio=4, overflow="fold")]
+    columns += [Column("age", no_wrap=True), Column("kind", max_width=14, overflow="fold")]
+    columns += [Column(name, no_wrap=True) for name in ("imp.", "tier")]
+    columns += [Column("scope", ratio=1, min_width=14, overflow="fold", style="dim")]
+    columns += [Column("memory", ratio=4, overflow="fold")]
     shown, lines = table(*columns, expand=True), ["# id\tage\tkind\timportance\ttier\tscope\tcontent"]
+    stacked = []
     for item in found.memories:
         cells = age(item.created_at, now), item.kind, f"{item.importance:g}", item.tier, scope_text(item.scope)
         lines.append(tsv(item.id, *cells, item.content))
         shown.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells), Text(excerpt(item.content)))
+        about = Text(sanitize(" · ".join(cells)), style="dim")
+        stacked.append(((item.short_id, about), (excerpt(item.content),)))
     lines += [f"# {line}" for line in (*notes, *hints)]
     if not found.memories:
         return Answer(found, lines, Text("\n".join(["No memories here.", *(hints or [SCOPE_HINT])])))
-    return Answer(found, lines, Group(shown, *(Text(line, style="dim") for line in (*notes, *hints))))
+    view = entries(stacked) if is_narrow() else shown
+    return Answer(found, lines, Group(view, *(Text(line, style="dim") for line in (*notes, *hints))))
 
 
 def review(found: ReviewPage) -> Answer:
@@ -358,30 +374,41 @@ def review(found: ReviewPage) -> Answer:
     shown = table(*(Column(name, no_wrap=True) for name in ("problem", "score")),
                   *(Column(name, ratio=1, overflow="fold") for name in ("memory", "older memory", "reasons")),
                   expand=True)  # fmt: skip
+    stacked = []
     for item in found.items:
         score, why = "-" if item.score is None else f"{item.score:.2f}", "; ".join(item.reasons) or "-"
         other = ("-", "-") if item.other is None else (item.other.id, item.other.content)
         lines.append(tsv(item.kind, score, item.memory.id, other[0], why, item.memory.content, other[1]))
         both = [f"{short_id(one.id)} {excerpt(one.content)}" if one else "" for one in (item.memory, item.other)]
         shown.add_row(*(Text(sanitize(cell)) for cell in (item.kind, score, *both, why)))
+        stacked.append(((Text(item.kind, style="bold"), score, why), [one for one in both if one]))
     notes = [f"skipped, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
     notes += [f"{counted(found.examined, 'memory', 'memories')} examined"]
     notes += [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
-    view = shown if found.items else Text("Nothing to look at.")
+    view = (entries(stacked) if is_narrow() else shown) if found.items else Text("Nothing to look at.")
     lines += [f"# {line}" for line in notes]
     return Answer(found, lines, Group(view, *(Text(line, style="dim") for line in notes)))
 
 
 def changes(found: ChangesPage) -> Answer:
     """Return a page of changes, one per line."""
-    lines = ["# when\tid\tversion\twho\tchange\twhy\twhat\tcontent"]
+    lines, stacked = ["# when\tid\tversion\twho\tchange\twhy\twhat\tcontent"], []
     for version in found.changes:
         memory, what = version.memory, ", ".join(version.changed) or "-"
         who, why = memory.changed_by or "-", memory.reason or "-"
         when = memory.changed_at.isoformat()
         lines.append(tsv(when, memory.id, memory.version, who, memory.change, why, what, memory.content))
-    lines += [f"# more: repeat with --cursor {found.cursor}"] if found.cursor else []
-    return Answer(found, lines)
+        stacked.append((_changed(version, memory.short_id), (truncate(memory.content, LONGEST),)))
+    notes = [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    view = Group(entries(stacked), *(Text(line, style="dim") for line in notes))
+    return Answer(found, [*lines, *(f"# {line}" for line in notes)], view if stacked else None)
+
+
+def _changed(version: Version, name: str) -> tuple[str | Text, ...]:
+    """Return the first line of a version: its name, then when, who, the change, and why."""
+    memory = version.memory
+    when, change = Text(f"{memory.changed_at:%Y-%m-%d %H:%M:%S}", style="dim"), Text(memory.change, style="bold")
+    return (name, when, change, memory.changed_by or "-", *([memory.reason] if memory.reason else []))
 
 
 def erased(count: Erased) -> str:
@@ -393,24 +420,24 @@ def erased(count: Erased) -> str:
 def recall_log(found: RecallLogPage, now: datetime) -> Answer:
     """Return a page of the recall log, with the option for the next one."""
     notes = [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
-    shown = table(
-        *(Column(name, no_wrap=True) for name in ("age", "profile", "hits", "sure", "ms")),
-        Column("scope", ratio=1, overflow="fold", style="dim"),
-        Column("question", ratio=4, overflow="fold"),
-        expand=True,
-    )
+    stacked = []
     lines = ["# id\tage\tprofile\thits\tconfident\tms\tscope\tquestion\tmemories"]
     for entry in found.recalls:
         sure, took = "yes" if entry.confident else "no", f"{sum(entry.timings.values()):.1f}"
         cells = age(entry.at, now), entry.profile, str(entry.count), sure, took, scope_text(entry.scope)
         lines.append(tsv(entry.id, *cells, entry.question, " ".join(f"{hit.id}={hit.score:.4f}" for hit in entry.hits)))
-        shown.add_row(*(Text(sanitize(cell)) for cell in cells), Text(excerpt(entry.question)))
+        about = (
+            f"{cells[0]} · {entry.profile} · {counted(entry.count, 'hit')} · {'' if entry.confident else 'not '}sure"
+        )
+        stacked.append(
+            ((entry.id, Text(sanitize(f"{about} · {took} ms · {cells[-1]}"), style="dim")), (entry.question,))
+        )
     lines += [f"# {line}" for line in notes]
     if not found.recalls:
         return Answer(
             found, lines, Text(f"No recalls here. The log is off unless SALIENCE_RECALL_LOG is set. {SCOPE_HINT}")
         )
-    return Answer(found, lines, Group(shown, *(Text(line, style="dim") for line in notes)))
+    return Answer(found, lines, Group(entries(stacked), *(Text(line, style="dim") for line in notes)))
 
 
 def stats(found: Stats) -> Answer:
@@ -445,6 +472,7 @@ def history(found: Sequence[Version]) -> Answer:
         Column("what", ratio=2, overflow="fold"),
         expand=True,
     )
+    stacked = []
     for version in found:
         memory, names = version.memory, [name for name in version.changed if name not in _IMPLIED]
         when, who, why = memory.changed_at, memory.changed_by or "-", memory.reason or "-"
@@ -455,5 +483,6 @@ def history(found: Sequence[Version]) -> Answer:
             text.append(("\n" if names else "") + truncate(memory.content, LONGEST), style="italic")
         row = (str(memory.version), f"{when:%Y-%m-%d %H:%M:%S}", who, memory.change, why)
         shown.add_row(*(Text(sanitize(cell)) for cell in row), text)
-    last = found[-1].memory
-    return Answer(found, lines, Group(Text.assemble((last.status, "bold"), "  ", (last.id, "dim")), shown))
+        stacked.append((_changed(version, str(memory.version)), (text,)))
+    last, view = found[-1].memory, entries(stacked) if is_narrow() else shown
+    return Answer(found, lines, Group(Text.assemble((last.status, "bold"), "  ", (last.id, "dim")), view))

@@ -122,13 +122,13 @@ class Demo:
     stats: Stats
 
 
-def demo(folder: Path, embedder: str | None = None, every: bool = False) -> Demo:
-    """Ask every question, or one screen of them, in a new store in `folder`.
+def demo(file: Path, embedder: str | None = None, every: bool = False) -> Demo:
+    """Ask every question, or one screen of them, in a new store in `file`.
 
     The clock is fixed and recalls are dry runs, so the answers are the same every day.
     """
     current, limit = now(), LIMIT if every else LIMIT - 1
-    with local(folder / "demo.db", embedder=embedder, clock=lambda: current) as engine:
+    with local(file, embedder=embedder, clock=lambda: current) as engine:
         store(engine)
         asked = questions() if every else questions()[: first_screen()]
         rounds = []
