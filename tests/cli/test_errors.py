@@ -82,7 +82,9 @@ def test_a_call_that_cannot_be_read_exits_with_2_and_names_the_help(run, argumen
 
 @pytest.mark.parametrize("command", ["get", "forget"])
 def test_an_unknown_id_exits_with_1(run, empty, command):
-    assert "no memory 'feedbeef' is visible" in complaint(run(command, "feedbeef", code=1))
+    printed = complaint(run(command, "feedbeef", code=1))
+    assert "no memory 'feedbeef' is visible" in printed
+    assert "To see the ids: salience list --user '*'" in printed
 
 
 def test_a_file_that_is_no_store_exits_with_1(run, written):

@@ -34,7 +34,7 @@ from salience.cli import (
 )
 from salience.cli.options import EMBEDDERS, FLAGS, PROFILES, Globals, unwrapped
 from salience.cli.output import FAILED, complain
-from salience.errors import InputError, SalienceError
+from salience.errors import AccessError, InputError, NotFoundError, SalienceError
 
 USAGE: Final = 2
 CLOSED_PIPE: Final = 128 + 13  # as a shell reports SIGPIPE
@@ -52,6 +52,11 @@ PANELS: Final = {
 """Heading of the help -> its commands."""
 BEFORE: Final = {"--store": "TARGET", "--embedder": "NAME", "--profile": "NAME"}
 """Option that goes before the command -> its value."""
+HINTS: Final[dict[type[SalienceError], str]] = {
+    NotFoundError: "To see the ids: salience list --user '*' --project '*' --agent '*'\n",
+    AccessError: "Set SALIENCE_API_KEY. To make a key on the server: salience keys create --right read --right write\n",
+}
+"""Error -> a second line with the command that helps, if the message has none since callers of the API read it too."""
 AFTER: Final = {**dict.fromkeys((*FLAGS.values(), "--session"), "NAME"), "--json": ""}
 """Option that goes after the command -> its value."""
 
@@ -91,7 +96,7 @@ class Group(TyperGroup):
         except InputError as error:
             sys.exit(complain(str(error), USAGE))
         except SalienceError as error:
-            sys.exit(complain(str(error), FAILED))
+            sys.exit(complain(str(error), FAILED, HINTS.get(type(error), "")))
         except OSError as error:
             file = f": {error.filename}" if error.filename else ""
             sys.exit(complain(f"{error.strerror or type(error).__name__}{file}", FAILED))

@@ -86,4 +86,5 @@ def ui(
         if not no_browser:
             webbrowser.open(link)
 
+    typer.echo("Opening the store ...", err=True)
     process.run(config, ready)
