@@ -54,6 +54,7 @@ def test_a_database_without_tables_is_reported_and_left(on, database):
     printed = on("db", "status", code=1).stdout
     assert f"revision\tnone; this version of Salience has {HEAD}" in printed
     assert "it has no tables yet. Run: salience db upgrade" in printed
+    assert "it has no tables yet. Run: salience db upgrade" in on("status", code=1).stdout
     for arguments in (["doctor"], ["reembed"], ["db", "doctor"], ["db", "index"]):
         assert "it has no tables yet. Run: salience db upgrade" in on(*arguments, code=1).stderr
     with psycopg.connect(database) as connection:
@@ -73,6 +74,9 @@ def test_a_status_shows_what_is_there(filled):
     lines = filled("db", "status").stdout.splitlines()
     assert f"revision\t{HEAD}, up to date" in lines
     assert any(line.startswith("table\tmemories\t") for line in lines)
+    whole = json.loads(filled("status", "--json").stdout)
+    assert (whole["memories"], whole["forgotten"], whole["api_keys"], whole["problems"]) == (1, 0, None, [])
+    assert whole["database"].startswith("PostgreSQL ")
     assert "up to date" in filled("db", "status", terminal=True).stdout
 
 

@@ -53,7 +53,7 @@ class Status:
         forgotten: hidden memories: forgotten, expired or stale.
         upkeep_changed: the last change that upkeep made.
         due: step of upkeep -> memories or versions that it would change now; None for more than 20,000 memories.
-        api_keys: number of API keys, revoked ones included.
+        api_keys: number of API keys in a file, revoked ones included.
         mcp_clients: clients whose configuration has Salience.
         problems: what prevents the use of the store, with a remedy.
     """
@@ -105,7 +105,7 @@ def _status(call: Call) -> Status:
     found = Status(
         store=state.store, bytes=state.bytes, database=state.server, revision=state.revision, head=state.head,
         embedder=state.embedder, dimension=state.dimension, problems=state.faults,
-        api_keys=next((table.rows for table in state.tables if table.name == "api_keys"), None),
+        api_keys=next((table.rows for table in state.tables if table.name == "api_keys" and state.is_exact), None),
     )  # fmt: skip
     if state.revision != state.head:
         return found
