@@ -54,25 +54,15 @@ PAGES = [
 NOT_YET: set[str] = {
     "README",
     #
-    "figures/performance",
-    #
     "how-to/calibration",
     #
-    "how-to/citus",
-    #
     "how-to/client",
-    #
-    "how-to/dashboard",
-    #
-    "how-to/deployment",
     #
     "how-to/evaluation",
     #
     "how-to/explain",
     #
     "how-to/history",
-    #
-    "how-to/keys",
     #
     "how-to/languages",
     #
@@ -83,8 +73,6 @@ NOT_YET: set[str] = {
     "how-to/moving",
     #
     "how-to/own-profile",
-    #
-    "how-to/postgres",
     #
     "how-to/recall-log",
     #
@@ -97,8 +85,6 @@ NOT_YET: set[str] = {
     "how-to/reranking",
     #
     "how-to/review",
-    #
-    "how-to/server",
     #
     "how-to/upkeep",
     #
