@@ -18,6 +18,9 @@
 # make bench-dashboard   time and size of each view of the dashboard with 100,000 memories: prints a table, and fails over 300 KB a page
 # make startup           start time, compared with importing NumPy and SQLAlchemy
 # make screenshots      docs/images/ui-*.png: the views of the dashboard on a sample store; needs Chromium
+# make docs              site/: the documentation as a site that opens from the disk; broken links and anchors fail
+# make docs-release      a version of the site on the branch gh-pages of this clone, to be pushed: VERSION=0.1
+# make reference         docs/reference: settings, commands, requests, profiles and Python API, from the code
 # make dist              dist/: the wheel and the sdist of the last commit, built twice, compared and checked
 # make install-check     the wheel in an empty environment: seconds, megabytes, first recall; dist/*.cdx.json, its SBOM (PYTHONS)
 # make soak              every verb in random order, compared with a model in plain dictionaries: STEPS on each kind of store
@@ -29,12 +32,12 @@ BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
 PYTHONS ?= 3.11 3.12 3.13 3.14
-DEV_EXTRAS := [dev,dist,static,bge,multilingual,eval]
+DEV_EXTRAS := [dev,dist,docs,static,bge,multilingual,eval]
 SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
+.PHONY: docs docs-release reference demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -56,8 +59,8 @@ $(VENV)/.tested: $(wildcard $(shell git ls-files)) # the fast tests passed with 
 	$(MAKE) test
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests bench examples
-	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples tools
+	$(BIN)/ruff check src tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
@@ -115,6 +118,16 @@ torture-server: $(VENV)/.dev
 screenshots: $(VENV)/.dev
 	$(BIN)/python -m bench.screenshots
 
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+docs-release: docs
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mike deploy --update-aliases $(VERSION) latest
+	PYTHONPATH=. PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mike set-default latest
+
+reference: $(VENV)/.dev
+	$(BIN)/python -m tools.reference
+
 dist: $(VENV)/.dist
 	$(BIN)/python -m bench.dist dist
 
@@ -152,4 +165,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@ $(VENV)/.dist
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

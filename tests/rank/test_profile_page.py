@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from salience.rank.profile import _KEYS, parse
+from salience.rank.profile import KEYS, parse
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
 
@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs/how-to/own-profile.md").read_text(enco
 
 
 def test_every_key_signal_and_stage_is_on_the_page():
-    for key in _KEYS:
+    for key in KEYS:
         assert f"`{key}`" in PAGE or f"`[{key}" in PAGE, key
     for name, entry in {**SIGNALS, **STAGES}.items():
         assert f"`{name}`" in PAGE, name

@@ -195,14 +195,51 @@ def parse(text: str, source: str) -> Profile:
         raise ProfileError(source, Words(problem), "Write less.", problem) from None
 
 
-_KEYS: Final = (
-    "name", "summary", "combine", "limit", "max_limit", "min_score", "weak_below", "threshold_scale", "stages",
-    "confidence", "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph", "first_person",
-)  # fmt: skip
+KEYS: Final[Mapping[str, tuple[str, str]]] = {
+    "name": ("required", "Name of the profile, shown by `salience profiles` and in each answer."),
+    "summary": ("required", "The profile in one sentence."),
+    "combine": ("required", '`"sum"` or `"product"`, for signals that do not set their own.'),
+    "stages": ("required", "Names of the stages in order, with `score` once and `trim` last."),
+    "limit": ("5", "Number of hits, unless the call gives one."),
+    "max_limit": ("1000", "Maximum number of hits that a call can ask for."),
+    "min_score": (
+        "none", "Lowest score of a hit, unless the call gives one. `threshold` and `similarity_floor` read it.",
+    ),
+    "weak_below": (
+        "none", "Score, without the signal `speaker`, below which a hit is marked `weak`. Excludes `[confidence]`.",
+    ),
+    "threshold_scale": ('`"raw"`', '`"raw"` cosines, or `"calibrated"`: the relatedness that people judge.'),
+    "first_person": ("`false`", "Also embed a question about a speaker in that speaker's own voice."),
+    "candidates": (
+        "every visible memory", "Rank only the nearest memories by cosine: `per_limit` x limit, at least `minimum`.",
+    ),
+    "confidence": (
+        "none",
+        "Model of the probability that a hit answers the question: `intercept`; `weights` by feature (`match`, `rank`, "
+        "labels of signals); `confident_from` (0.5), the probability below which a hit is weak.",
+    ),
+    "signal": (
+        "required",
+        "`[signal.NAME]` adds a signal: `weight` (1), from 0 to 100; `combine`; `label` (the signal's name), its name "
+        "in `score_detail`; and its own parameters.",
+    ),
+    "stage": ("none", "`[stage.NAME]` sets the parameters of a stage."),
+    "intent": ("none", "`[intent.NAME]`: `words` that signal an intent, and the `weights`, by label, that then apply."),
+    "on_recall": (
+        "no change",
+        "Changes of a recall to its hits: `access_count` and `importance` (numbers to add), `accessed_at` (`true`: set "
+        "to now), `activate` (`true`: prime the memory in the session).",
+    ),
+    "on_remember": (
+        "never", "`contradiction_above`: least similarity at which a new memory is compared for contradictions.",
+    ),
+    "graph": ("0.3 and 2", "Defaults of `graph_recall`: `weight` and `max_hops`."),
+}  # fmt: skip
+"""Key of a profile's TOML -> its default, and its description; for the reference."""
 
 
 def _profile(data: dict[str, Any]) -> Profile:
-    _known("", data, _KEYS)
+    _known("", data, KEYS)
     combine: Any = checks.choice("combine", _required("combine", data), ("sum", "product"))
     terms = tuple(_term(name, table, combine) for name, table in _tables("signal", data).items())
     if not terms:

@@ -1,0 +1,1 @@
+"""Programs that build the documentation; they are not in the wheel."""
