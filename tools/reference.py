@@ -30,7 +30,7 @@ from salience.server.gate import Gate
 from salience.server.rest.app import app as rest_app
 
 FOLDER: Final = Path(__file__).parents[1] / "docs/reference"
-GENERATED: Final = "<!-- Written by `make reference` from the code; do not edit. -->\n\n"
+GENERATED: Final = "\n\n<!-- Written by `make reference` from the code; do not edit. -->\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -42,7 +42,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def prose(text: str | None) -> str:
     """Return help text as Markdown: what Markdown would interpret outside code is escaped."""
     pieces = re.split(r"(`[^`]*`)", inspect.cleandoc(text or ""))
-    return "".join(piece if piece.startswith("`") else re.sub(r"([*<\[\]])", r"\\\1", piece) for piece in pieces)
+    return "".join(piece if piece.startswith("`") else re.sub(r"([*<])", r"\\\1", piece) for piece in pieces)
 
 
 # --- Settings ---------------------------------------------------------------------------------------------------------
@@ -80,14 +80,13 @@ Salience reads each setting from the first of these sources that has it:
         rows = [
             (
                 f'<a id="{name}"></a>`{name}`<br>`{settings.variable(name)}`',
-                _type(field),
-                _default(name, field),
+                f"{_type(field)}<br>default: {_default(name, field)}",
                 f"{field.description}.",
             )
             for name, field in fields.items()
             if section[name] == title
         ]
-        text += f"## {title}\n\n" + table(("Name and variable", "Type", "Default", "Description"), rows)
+        text += f"## {title}\n\n" + table(("Name and variable", "Value", "Description"), rows)
     return text
 
 
@@ -114,7 +113,13 @@ def _type(field: FieldInfo) -> str:
 
 def _default(name: str, field: FieldInfo) -> str:
     if field.default_factory is not None:
-        return str(inspect.getdoc(field.default_factory)).removeprefix("Return the ").split(", if")[0].rstrip(".")
+        return (
+            str(inspect.getdoc(field.default_factory))
+            .removeprefix("Return the ")
+            .removeprefix("default store: ")
+            .split(", if")[0]
+            .rstrip(".")
+        )
     value = settings._plain(name, field.default)
     if value in (None, "", ()):
         return "unset"
@@ -318,7 +323,7 @@ combine as `"sum"`, times the product of value ^ weight over those that combine 
 """
     for name, signal in SIGNALS.items():
         choices = [(f"`{key}`", _words(words), f"`{words[0]}`") for key, words in signal.choices.items()]
-        text += f"### {name}\n\nRange: {signal.low:g} to {signal.high:g}. {_formula(signal.formula)}\n\n"
+        text += f"### {name}\n\nFrom {signal.low:g} to {signal.high:g}: {_formula(signal.formula)}\n\n"
         text += table(("Parameter", "Value", "Default"), (*choices, *_parameters(signal.parameters)))
     text += "## Stages\n\nStages run in the order of the key `stages`.\n\n"
     for name, stage in STAGES.items():
@@ -329,12 +334,12 @@ combine as `"sum"`, times the product of value ^ weight over those that combine 
 
 
 def _formula(function: Callable[..., Any]) -> str:
-    return prose(function.__doc__).partition("\n\nArgs:")[0]
+    return prose(function.__doc__).partition("\n\nArgs:")[0].removeprefix("Return ")
 
 
 def _parameters(parameters: Mapping[str, Parameter]) -> Iterator[tuple[str, str, str]]:
     for name, one in parameters.items():
-        value = f"{'integer' if one.integer else 'number'} from {one.low:g} to {one.high:g}"
+        value = f"{'integer' if one.integer else 'number'} from {one.low:,.9g} to {one.high:,.9g}"
         keys = f"; one per key: {_words(one.keys)}" if one.keys else ""
         yield f"`{name}`", value + keys, "none" if one.default is None else f"{one.default:,g}"
 
@@ -427,7 +432,7 @@ def write(folder: Path = FOLDER) -> None:
     """Write every page."""
     folder.mkdir(exist_ok=True)
     for name, page in PAGES.items():
-        (folder / name).write_text(GENERATED + page().rstrip() + "\n", "utf-8")
+        (folder / name).write_text(page().rstrip() + GENERATED, "utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tools.reference import FOLDER, GENERATED, PAGES
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_written_from_the_present_code(name):
-    assert (FOLDER / name).read_text("utf-8") == GENERATED + PAGES[name]().rstrip() + "\n", "run: make reference"
+    assert (FOLDER / name).read_text("utf-8") == PAGES[name]().rstrip() + GENERATED, "run: make reference"
 
 
 def test_the_defaults_of_profile_keys_are_those_of_profiles():
