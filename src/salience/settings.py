@@ -108,9 +108,9 @@ class Settings(BaseSettings):
     statement_timeout: float = Field(60.0, gt=0, le=86_400, description="Timeout of a PostgreSQL statement, in seconds")
     prepared_statements: bool = Field(True, description="Use prepared statements; turn off behind some poolers")
     exact_rows: int = Field(
-        5_000, ge=0, le=1_000_000, description="Maximum memories in view that PostgreSQL scores without an index"
+        250_000, ge=0, le=1_000_000, description="Maximum memories in view that PostgreSQL scores without an index"
     )
-    cached_rows: int = Field(100_000, ge=0, le=100_000_000, description="PostgreSQL rows cached per process")
+    cached_rows: int = Field(250_000, ge=0, le=100_000_000, description="PostgreSQL rows cached per process")
     keep_versions: Duration = Field(None, description="How long to keep old versions: `30d`, `2w`, `forever`")
     keep_touches: Duration = Field(timedelta(days=90), description="How long to keep past recall counters")
     keep_requests: Duration = Field(

@@ -148,7 +148,7 @@ def test_the_settings_can_be_read(monkeypatch):
     chosen = settings.load()
     assert chosen.server_hosts == ("memory.example.org", "salience.salience.svc")
     memory = int(PODS["Deployment"]["spec"]["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
-    assert chosen.cached_rows * 6_000 < memory * 2**20 / 2
+    assert chosen.cached_rows * 3_000 < memory * 2**20 / 2
 
 
 def test_the_budget_leaves_pods_to_be_moved():

@@ -122,6 +122,64 @@ def test_each_scope_has_a_cache_of_its_own_and_all_are_fresh(opened):
     assert len(second._indexes._entries) == 1
 
 
+def test_one_index_of_a_tenant_replaces_those_of_its_scopes_before_they_hold_more(opened, monkeypatch):
+    monkeypatch.setattr("salience.store.postgres.store.FEW_ROWS", 0)
+    store, writer = opened(), opened()
+    people = ("u", "v", "w")
+    add(writer, *(stored(number, user_id=[None, *people][number % 4]) for number in range(40)))
+    add(writer, stored(50, tenant="other", user_id="u"))
+    for number, person in enumerate(people * 2):
+        for tenant in ("default", "other"):
+            scope = Scope(tenant, user_id=person)
+            assert numbers(store.gather(need(scope))) == listed(writer, scope)
+        add(writer, stored(60 + number, user_id=person))
+    assert numbers(store.gather(need())) == listed(writer)
+    held = {scope.tenant: (scope.user_id, len(each.index)) for scope, each in store._indexes._entries.items()}
+    assert held["default"] == (ANY, 46)
+    assert [scope.tenant for scope in store._indexes._entries].count("default") == 1
+
+
+def test_a_large_scope_displaces_none_that_is_in_use(opened, monkeypatch):
+    """Else two scopes that take turns would each be read anew for every recall."""
+    monkeypatch.setattr("salience.store.postgres.store.FEW_ROWS", 3)
+    first, second = Scope(user_id="u"), Scope("other", user_id="u")
+    store = opened(cached_rows=30)
+    add(store, *(stored(number, user_id="u") for number in range(20)))
+    add(store, *(stored(number, user_id="u", tenant="other") for number in range(10)))
+    for scope, is_read in ((first, True), (second, False), (first, True)):
+        assert numbers(store.gather(need(scope))) == listed(store, scope)
+        assert store._indexes.was_large(scope) is not is_read
+    monkeypatch.setattr("salience.store.postgres.store.IDLE", -1.0)
+    for entry in store._indexes._entries.values():
+        entry.until = 0.0
+    assert numbers(store.gather(need(second))) == listed(store, second)
+    assert not store._indexes.was_large(second)
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_no_change_of_overlapping_transactions_is_missed(two, tables, ends):
+    """The tenant's row is locked from the advance of its sequence to the commit, so sequences commit in order."""
+    first, second = two
+    with a_writer_of(tables, "default") as other:
+        changed = (
+            "UPDATE salience.memories SET importance = 1, version = version + 1, "
+            "seq = (SELECT sequence FROM salience.tenants WHERE tenant = memories.tenant) WHERE id = %s"
+        )
+        other.execute(changed, (id_of(2),))
+        waiting = threading.Thread(target=add, args=(first, stored(4)))
+        waiting.start()
+        while not other.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]:
+            pass
+        for store in two:
+            assert store.gather(need())["importance"].tolist() == [0.5] * 3
+        getattr(other, ends)()
+        waiting.join(30)
+    for store in two:
+        batch = store.gather(need())
+        assert numbers(batch) == [1, 2, 3, 4]
+        assert batch["importance"].tolist() == [0.5, 1.0 if ends == "commit" else 0.5, 0.5, 0.5]
+
+
 def test_a_scope_that_outgrows_what_is_read_into_memory_stays_fresh(opened):
     """From all in memory to indexes alone and back, as others write."""
     first, second = opened(), opened(exact_rows=10)

@@ -371,16 +371,11 @@ class SQLiteStore(SQLStore):
                 and before.meta.epoch == meta.epoch
                 and before.index.dimension == dimension
             ):
-                index = before.index
-                values = {"tenant": tenant, "sequence": index.sequence}
-                for rows in reader.execute(_NEWER, values).partitions(CHUNK):
-                    index = index.refreshed(rows)
-                index = index.refreshed([], meta.sequence)
-                if index.views is not before.index.views:
-                    before.index.views.clear()  # breaks the reference cycle: each view refers to its index
+                values = {"tenant": tenant, "sequence": before.index.sequence}
+                index = before.index.extended(reader.execute(_NEWER, values).partitions(CHUNK), meta.sequence)
             else:
                 self._drop_indexes(tenant)
-                index = self._loaded(reader, tenant, dimension).refreshed([], meta.sequence)
+                index = self._loaded(reader, tenant, dimension, meta.sequence)
         except DamagedError as error:
             if error.id is None:
                 _name_damaged(reader, tenant, dimension)
@@ -388,15 +383,13 @@ class SQLiteStore(SQLStore):
         self._current[tenant] = current = _Current(index, version, meta)
         return current
 
-    def _loaded(self, reader: Connection, tenant: str, dimension: int) -> Index:
+    def _loaded(self, reader: Connection, tenant: str, dimension: int, sequence: int) -> Index:
         of_tenant = memories.c.tenant == tenant
         count = reader.execute(select(func.count()).select_from(memories).where(of_tenant)).scalar_one()
-        index = Index.empty(dimension, count + count // 4)  # room for later writes
         live = _INDEXED.where(memories.c.forgotten_at.is_(None)).order_by(memories.c.id)
         with uncollected():
-            for rows in reader.execute(live, {"tenant": tenant}).partitions(CHUNK):
-                index = index.refreshed(rows)
-        return index
+            rows = reader.execute(live, {"tenant": tenant}).partitions(CHUNK)
+            return Index.empty(dimension, count + count // 4).extended(rows, sequence)  # room for later writes
 
     def _drop_indexes(self, *tenants: str) -> None:
         """Drop the index of the past and those of some tenants."""

@@ -353,6 +353,16 @@ class Index:
         is_mostly_dead = made.slots.length > 2 * len(made) + _LEAST_DEAD
         return made.compacted() if is_mostly_dead else made
 
+    def extended(self, batches: Iterable[Sequence[Sequence[Any]]], sequence: int = 0) -> Index:
+        """Return the index after the changes of several batches of rows; for both arguments see `refreshed`."""
+        index = self
+        for rows in batches:
+            index = index.refreshed(rows)
+        index = index.refreshed([], sequence)
+        if index.views is not self.views:
+            self.views.clear()  # breaks the reference cycle: each view refers to its index
+        return index
+
     def compacted(self) -> Index:
         """Return the index without its dead slots, the others in the order of ids."""
         kept = self.by_id["slot"].astype(np.intp)

@@ -214,9 +214,18 @@ class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
         self.format = Format.BINARY
 
 
+class BinaryServerCursor(psycopg.ServerCursor[Sequence[Any]]):
+    """A cursor of the server, which sends its results part by part, in binary."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.format = Format.BINARY
+
+
 def connect(conninfo: str, **settings: Any) -> psycopg.Connection[Any]:
     """Return a connection in autocommit mode whose cursors are binary and which takes `BinaryVector`."""
     made: psycopg.Connection[Any] = psycopg.connect(conninfo, autocommit=True, cursor_factory=BinaryCursor, **settings)
+    made.server_cursor_factory = BinaryServerCursor
     made.adapters.register_dumper(BinaryVector, VectorDumper)
     return made
 

@@ -32,7 +32,7 @@ _FEW: Final = 15_000
 """Memories up to which a full scan is no slower than the vector index: see docs/decisions/0027."""
 _MANY: Final = 8
 """Vectors up to which a scan for each of them is faster than to read all vectors once."""
-_EF: Final = 100
+_EF: Final = 400
 _EF_LIMIT: Final = 1_000
 """Minimum and maximum breadth of a search in the index; the maximum is pgvector's limit."""
 _REPLACING: Final = frozenset({"supersedes", "successor", "fact"})
@@ -355,12 +355,11 @@ class Search:
         return replace(batch, lexicon=own, windows=windows, entities=entities)
 
 
-def index_of(reader: Connection, query: Any, dimension: int) -> Index:
-    """Return an index of the rows of a query."""
-    index = Index.empty(dimension)
-    for rows in reader.execute(query).partitions(PART):
-        index = index.refreshed(rows)
-    return index
+def index_of(reader: Connection, query: Any, dimension: int, count: int = 0) -> Index:
+    """Return an index of the rows of a query; if about `count` are many, the server sends them part by part."""
+    options = {"yield_per": PART} if count > PART else {}
+    rows = reader.execute(query, execution_options=options).partitions(PART)
+    return Index.empty(dimension, count + count // 4).extended(rows)  # room for later writes
 
 
 def sessions(reader: Connection, scope: Scope) -> list[SessionSpan]:

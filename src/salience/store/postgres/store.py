@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import InputError, Words
+from salience.loading import uncollected
 from salience.ports import (
     Add,
     Adopt,
@@ -32,7 +33,7 @@ from salience.ports import (
     Stored,
     Touch,
 )
-from salience.records import Finding, OutOfScope, Receipt, Scope
+from salience.records import ANY, Finding, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, sessions, speakers
@@ -53,10 +54,16 @@ from salience.store.sql_store import WRITERS, SQLStore, T, Transaction, grouped,
 from salience.store.statements import INDEXED
 from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors
 
+EXACT_ROWS: Final = 250_000
+"""Default of `exact_rows` and of `cached_rows`."""
 LOOK_AGAIN: Final = 10.0
 """Seconds after which a search checks again for a vector index."""
 INDEX_OVERHEAD: Final = 8
 """Memory of an empty index, in rows: about 15 kB; a row of 384 dimensions takes 2 kB."""
+FEW_ROWS: Final = 5_000
+"""Memories up to which an index is always read: that takes no longer than a search by the indexes of the server."""
+IDLE: Final = 60.0
+"""Seconds without use after which an index makes room for a large one."""
 SHARE: Final = 100
 """A size stays valid until one in this many memories may have changed, too few to change the weight of a term."""
 READ_STATE: Final = """
@@ -107,19 +114,32 @@ class _Entry:
     """What is known of a scope.
 
     Attributes:
-        index: index of its memories; None if there are too many.
-        state: state of the index.
+        index: index of its memories; None if there are too many, or if it was not read yet.
+        state: state of the index, or in which there were too many; None if it was not read yet.
+        until: when to count them again if there are too many, in seconds of the monotonic clock.
         size: number of its memories, and the state in which they were counted.
+        used: when it was last used, in seconds of the monotonic clock.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: Index | None = None
     state: TenantState | None = None
+    until: float = 0.0
     size: tuple[Size, TenantState] | None = None
+    used: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """Memory of the entry, in rows."""
+        index = self.index  # another thread may replace it
+        return 1 if index is None else INDEX_OVERHEAD + len(index)
 
 
 class ScopeIndexes:
     """In-memory indexes of the most recently used scopes, updated by the change sequence of the tenant.
+
+    Each scope has an index of its own. Once those of a tenant would together hold as many rows as the tenant has
+    memories, one index of all its memories replaces them.
 
     Args:
         most: maximum memories of a scope with an index.
@@ -127,41 +147,82 @@ class ScopeIndexes:
     """
 
     def __init__(self, most: int, kept: int) -> None:
-        self._most = most
+        self._most = min(most, max(kept, FEW_ROWS))
         self._kept = kept
         self._lock = threading.Lock()
         self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
 
     def of(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
-        """Return the index of the live visible memories, as of the transaction or later.
+        """Return an index with the live visible memories, as of the transaction or later; it may hold others, too.
 
-        None if there are more than `most`; they are counted again after that many changes of the tenant.
+        None if there are more than `most`, or more than fit beside the indexes in use; they are counted again after
+        that many changes of the tenant, and after a minute.
         """
+        whole, scope = Scope(scope.tenant, ANY, ANY, ANY, ANY), replace(scope, session_id=None)
+        index = self._updated(reader, whole, state, dimension)
+        if index is None:
+            index = self._updated(reader, scope, state, dimension)
+        if index is None:
+            index = self._read(reader, scope, whole, state, dimension)
+        with self._lock:
+            rows = {key: each.rows for key, each in self._entries.items()}
+            while sum(rows.values()) > self._kept and len(rows) > 1:
+                del rows[self._entries.popitem(last=False)[0]]
+        return index
+
+    def _updated(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
+        """Return the index of a scope after the changes since its state; None if there is none."""
+        with self._lock:
+            entry = self._entries.get(scope)
+        if entry is None or entry.state is None:
+            return None
         entry = self._entry(scope)
         with entry.lock:
             known, index = entry.state, entry.index
-            is_void = (
-                known is None or known.epoch != state.epoch or (index is not None and index.dimension != dimension)
-            )
-            ahead = 0 if known is None else state.sequence - known.sequence
-            if is_void or (index is None and ahead > self._most):
-                counted = statements.counted(statements.passing(scope), self._most + 1)
-                few = reader.execute(counted).scalar_one() <= self._most
-                entry.index = index_of(reader, statements.all_rows(scope), dimension) if few else None
-                entry.state = state
-            elif index is not None and known is not None and ahead > 0:
-                for rows in reader.execute(statements.newer(scope, known.sequence)).partitions(PART):
-                    index = index.refreshed(rows)
+            if known is None or known.epoch != state.epoch or (index is not None and index.dimension != dimension):
+                entry.index = entry.state = None
+            elif index is not None and state.sequence > known.sequence:
+                newer = reader.execute(statements.newer(scope, known.sequence)).partitions(PART)
+                index = index.extended(newer)
                 entry.index, entry.state = index if len(index) <= self._most else None, state
-            index = entry.index
+            return entry.index
+
+    def _read(self, reader: Connection, scope: Scope, whole: Scope, state: TenantState, dimension: int) -> Index | None:
+        """Read the index of a scope or of the whole tenant, unless it would have too many rows."""
+        entry, index = self._entry(scope), None
+        with entry.lock:
+            known = entry.state
+            if known is not None and known.epoch == state.epoch:
+                if entry.index is not None:  # another thread has read it
+                    return entry.index
+                if state.sequence - known.sequence <= self._most and time.monotonic() < entry.until:
+                    return None
+            counted = statements.counted(statements.passing(scope), self._most + 1)
+            count = reader.execute(counted).scalar_one()
+            if count <= self._most:
+                held = count + sum(each.rows for key, each in self._others(scope) if key.tenant == scope.tenant)
+                if held > FEW_ROWS and scope != whole and self.size(reader, whole, state).documents <= held:
+                    index = self._read(reader, whole, whole, state, dimension)
+                if index is not None:
+                    with self._lock:
+                        for key in [key for key in self._entries if key.tenant == scope.tenant and key != whole]:
+                            del self._entries[key]
+                    return index
+                if count <= FEW_ROWS or count <= self._kept - self._in_use(scope, is_whole=scope == whole):
+                    with uncollected():
+                        index = index_of(reader, statements.all_rows(scope), dimension, count)
+            entry.index, entry.state, entry.until = index, state, time.monotonic() + IDLE
+            return index
+
+    def _in_use(self, scope: Scope, *, is_whole: bool) -> int:
+        """Return the rows of other indexes that were used lately, without those that one of a whole tenant replaces."""
+        since = time.monotonic() - IDLE
+        others = [(key, each) for key, each in self._others(scope) if not (is_whole and key.tenant == scope.tenant)]
+        return sum(each.rows for _, each in others if each.used >= since)
+
+    def _others(self, scope: Scope) -> list[tuple[Scope, _Entry]]:
         with self._lock:
-            sizes = {
-                key: 1 if each.index is None else INDEX_OVERHEAD + len(each.index)
-                for key, each in self._entries.items()
-            }
-            while sum(sizes.values()) > self._kept and len(sizes) > 1:
-                del sizes[self._entries.popitem(last=False)[0]]
-        return index
+            return [(key, each) for key, each in self._entries.items() if key != scope and each.index is not None]
 
     def size(self, reader: Connection, scope: Scope, state: TenantState) -> Size:
         """Return the size of a scope, counted again when a hundredth of the memories may have changed."""
@@ -191,6 +252,7 @@ class ScopeIndexes:
         with self._lock:
             entry = self._entries.setdefault(scope, _Entry())
             self._entries.move_to_end(scope)
+            entry.used = time.monotonic()
             return entry
 
 
@@ -226,8 +288,8 @@ class PostgresStore(SQLStore):
         busy_timeout: float = 30.0,
         statement_timeout: float = 60.0,
         pool_size: int = 10,
-        exact_rows: int = 5_000,
-        cached_rows: int = 100_000,
+        exact_rows: int = EXACT_ROWS,
+        cached_rows: int = EXACT_ROWS,
         prepares: bool = True,
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
@@ -423,7 +485,8 @@ class PostgresStore(SQLStore):
                 return meta, None
             size = partial(self._indexes.size, reader, scope, state)
             indexed_as = self._indexed_as(reader, dimension)
-            found = search.Search(reader, need, indexed_as, dimension, self._exact_rows, size, state.has_pending)
+            few = min(self._exact_rows, FEW_ROWS)
+            found = search.Search(reader, need, indexed_as, dimension, few, size, state.has_pending)
             return meta, partial(found.run(), activations)
 
         while True:
