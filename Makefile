@@ -5,7 +5,7 @@
 # make lint              format, lint rules, types, layers
 # make bench             docs/figures/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
 # make bench-everyday    tables of docs/explanation/tests.md: what comes first on the everyday worlds, beside other stores
-# make bench-postgres    docs/figures/postgres.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
+# make bench-postgres    docs/figures/postgres.md: capacity and speed of one PostgreSQL server with 250,000 synthetic memories; about ten minutes
 # make bench-server      docs/figures/server.md: speed of `salience serve` on loopback
 # make updates           src/salience/rank/updates.npz: fit the model of updates; several minutes
 # make ablation          docs/figures/ablation.md: what each signal of the default profile is worth on DATA

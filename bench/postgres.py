@@ -1,6 +1,7 @@
 """Measure the capacity and speed of one PostgreSQL server: prints docs/figures/postgres.md.
 
-    python -m bench.postgres --memories 1000000 --tenants 1000 > docs/figures/postgres.md
+    python -m bench.postgres > docs/figures/postgres.md
+    python -m bench.postgres --memories 25000 --only agreement
 
 The server is started for this, and gone afterwards; `--dsn` names another one. Exit code 1: an answer that states to
 be exact is not. `--plant` compares with the answers of another profile, so that this must happen.
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
 from multiprocessing import get_context
@@ -26,8 +27,8 @@ import numpy as np
 import psycopg
 from sqlalchemy import make_url
 
-from bench.corpus import BEGIN, BLOCK, DIMENSION, Corpus, Lookup, Question, write_export
-from bench.page import machine, number, percentiles, quantiles, say, table
+from bench.corpus import BEGIN, BLOCK, DIMENSION, Block, Corpus, Lookup, Question, write_export
+from bench.page import machine, number, percentiles, quantiles, resident_bytes, say, table
 from bench.recall import share
 from bench.torture_postgres import application
 from salience import compose
@@ -44,7 +45,8 @@ SETTINGS: Final[dict[str, str | int]] = {
     "max_connections": 60,
 }
 PROFILES: Final = ("salience", "zeromemory", "mememory")
-SHARES: Final = (0.2, 0.02, 0.006)
+EVERY: Final = ("salience", "precise", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
+SHARES: Final = (0.8, 0.08, 0.024)
 """Of the memories: the three largest tenants; the others have the same number each."""
 LOOKUP: Final = Lookup()
 SIZES: Final = """
@@ -80,6 +82,14 @@ def ask(engine: Engine, case: Case, profile: str, question: Question, **more: An
     return own.recall(question.text, limit=10, profile=profile, tags=case.tags, **case.where, **more)
 
 
+def timed(times: list[float], engine: Engine, case: Case, profile: str, question: Question) -> Any:
+    """Return the answer to a question, which counts as no recall, and add its milliseconds to the times."""
+    start = time.perf_counter()
+    found = ask(engine, case, profile, question, dry_run=True, min_score=0.0)
+    times.append((time.perf_counter() - start) * 1e3)
+    return found
+
+
 # --- Clients in processes of their own --------------------------------------------------------------------------------
 
 _engine: Engine
@@ -107,14 +117,33 @@ def _times(case: Case, profile: str, questions: Sequence[Question], threads: int
         return [one for found in pool.map(work, range(threads)) for one in found]
 
 
+def _writes(case: Case, questions: Sequence[Question], block: Block) -> tuple[float, int, list[float], list[float]]:
+    """Return the milliseconds and bytes of the first recall, and the milliseconds of writes and of recalls after them.
+
+    The bytes do not include those of a process that has recalled.
+    """
+    timed([], _engine, replace(case, tenant=-1), "salience", questions[0])
+    size, first, wrote, took = resident_bytes(), list[float](), list[float](), list[float]()
+    timed(first, _engine, case, "salience", questions[0])
+    size = resident_bytes() - size
+    for entry, vector, question in zip(block.entries(), block.vectors, questions, strict=True):
+        LOOKUP.known[entry.text] = vector
+        start = time.perf_counter()
+        _engine.of(f"tenant{case.tenant}").remember(entry.text, user_id="user1", project="project1")
+        wrote.append((time.perf_counter() - start) * 1e3)
+        timed(took, _engine, case, "salience", question)
+    return first[0], size, wrote, took
+
+
 # --- The measurement --------------------------------------------------------------------------------------------------
 
 
 class Bench:
     """A database, the memories in it, and what is measured."""
 
-    def __init__(self, owner: str, dsn: str, args: argparse.Namespace) -> None:
-        self.owner, self.dsn, self.args = owner, dsn, args
+    def __init__(self, owner: str, dsn: str, folder: Path, args: argparse.Namespace) -> None:
+        self.owner, self.dsn, self.folder, self.args = owner, dsn, folder, args
+        self.file = folder / "agent.db"
         self.corpus = Corpus(args.memories, args.seed)
         large = [int(share * args.memories) for share in SHARES]
         rest = args.tenants - len(large)
@@ -136,6 +165,10 @@ class Bench:
             *(Case(f"{sizes[place]:,}", place) for place in (1, 2, 3)),
         ]
 
+    def large(self) -> list[Case]:
+        """Return the cases of all memories of the three largest tenants."""
+        return [Case(f"{self.sizes[place]:,}", place) for place in range(len(SHARES))]
+
     def questions(self, case: Case, count: int) -> list[Question]:
         """Return questions about memories of a case's tenant."""
         start, size = self.starts[case.tenant], self.sizes[case.tenant]
@@ -144,9 +177,12 @@ class Bench:
         return [block.question(int(chance.choice(within)), chance) for _ in range(count)]
 
     def run(self) -> int:
-        """Measure all of it; return how many answers stated to be exact and were not."""
+        """Measure all of it, or one part; return how many answers stated to be exact and were not."""
         self.load()
-        self.index(False)
+        self.index()
+        if self.args.only == "agreement":
+            self.agreement()
+            return self.wrong
         self.disk()
         given = (self.dsn, self.args.threads)
         with ProcessPoolExecutor(
@@ -155,33 +191,35 @@ class Bench:
             self.latency(clients, "Latency", self.cases(), PROFILES)
             tagged = [Case(f"{self.sizes[n]:,}, tag of 0.1 %", n, tags=("rare",)) for n in (0, 1)]
             self.latency(clients, "Filtered by tag", tagged, PROFILES[:1])
-        self.agreement("Against scoring every memory")
+        self.agreement()
         self.writes()
-        self.index(True)
-        self.agreement("Against scoring every memory, with an index of half precision")
         return self.wrong
 
     def load(self) -> None:
-        """Import each tenant's memories from an export file, vectors included."""
+        """Import each tenant's memories from an export file, vectors included; the large ones' into a file, too."""
         entries = self.corpus.pairs()
         say("loading")
         took = 0.0
-        with TemporaryDirectory() as folder, opened(self.owner) as engine:
+        with opened(self.owner, statement_timeout=3600) as engine, opened(str(self.file)) as file:
             for tenant, size in enumerate(self.sizes):
-                path = Path(folder) / "export.jsonl"
+                path = self.folder / "export.jsonl"
                 write_export(path, islice(entries, size))
                 start = time.perf_counter()
                 engine.of(f"tenant{tenant}").import_(path)
                 took += time.perf_counter() - start
+                if tenant < len(SHARES):
+                    file.of(f"tenant{tenant}").import_(path)
+        with psycopg.connect(self.owner, autocommit=True) as superuser:
+            superuser.execute("VACUUM ANALYZE")
         total = sum(self.sizes)
         rows = [("import, all tenants", f"{took:,.0f} s", f"{total / took:,.0f} memories a second")]
         self.add("Loading", "By a superuser on one connection.", ("step", "takes", "rate, or size"), rows, 3)
 
-    def index(self, is_half: bool) -> None:
+    def index(self) -> None:
         """Make the index of vectors, as `salience db index` does."""
         say("indexing vectors")
         with compose.database(self.owner) as database:
-            made = database.index(is_half=is_half)
+            made = database.index(is_half=False)
         self.lines.append(f"`{made.name}`: {made.seconds:,.0f} s, {(made.bytes or 0) / 2**20:,.0f} MB.")
 
     def disk(self) -> None:
@@ -212,50 +250,50 @@ class Bench:
         head = ("memories of the tenant", "profile", "p50", "p95", "p99", f"p50 of {many}", "p95", "p99", "a second")
         self.add(title, text, head, rows, 2)
 
-    def agreement(self, title: str) -> None:
-        """Compare answers from the indexes with those of an engine that scores every memory in view."""
-        most, rows = 2 * self.corpus.size, []
-        with opened(self.dsn) as engine, opened(self.dsn, exact_rows=most, cached_rows=4 * most) as truth:
-            for case in self.cases()[:5]:
-                questions = self.questions(case, self.args.compared)
-                for profile in PROFILES:
-                    say(f"comparing {case.label}, {profile}")
-                    other = profile if not self.args.plant else PROFILES[PROFILES.index(profile) - 1]
-                    shares, exact, wrong = [], 0, 0
-                    for question in questions:
-                        found = ask(engine, case, profile, question, dry_run=True, min_score=0.0)
-                        right = ask(truth, case, other, question, dry_run=True, min_score=0.0)
-                        ids, best = ([int(hit.memory.id, 16) for hit in one] for one in (found, right))
-                        shares.append(share(ids, best))
-                        exact += found.exact
-                        wrong += found.exact and ids != best
-                    self.wrong += wrong
-                    figures = (f"{np.mean(shares):.3f}", f"{exact / len(questions):.0%}", str(wrong))
-                    rows.append((case.label, profile, str(len(questions)), *figures))
-        text = "*exact*: answers that state that no better memory was left out; *wrongly*: how many of these are wrong."
-        head = ("memories of the tenant", "profile", "questions", "recall@10", "exact", "wrongly")
-        self.add(title, text, head, rows, 2)
+    def agreement(self) -> None:
+        """Compare answers with those of a file that holds the same memories."""
+        rows, ways = [], {"default": {}, "from indexes": {"exact_rows": 0}}
+        for way, settings in ways.items():
+            with opened(self.dsn, **settings) as engine, opened(str(self.file)) as truth:
+                for case in self.large():
+                    questions = self.questions(case, self.args.compared)
+                    for profile in EVERY:
+                        say(f"comparing {case.label}, {profile}, {way}")
+                        other = profile if not self.args.plant else EVERY[EVERY.index(profile) - 1]
+                        ask(engine, case, profile, questions[0], dry_run=True)
+                        ask(truth, case, other, questions[0], dry_run=True)
+                        shares, exact, wrong, took, of_file = [], 0, 0, list[float](), list[float]()
+                        for question in questions:
+                            found = timed(took, engine, case, profile, question)
+                            right = timed(of_file, truth, case, other, question)
+                            ids, best = ([int(hit.memory.id, 16) for hit in one] for one in (found, right))
+                            shares.append(share(ids, best))
+                            exact += found.exact
+                            wrong += found.exact and ids != best
+                        self.wrong += wrong
+                        figures = (f"{np.mean(shares):.3f}", f"{exact / len(questions):.0%}", str(wrong))
+                        times = [*percentiles(quantiles(took), ("p50", "p95")), number(quantiles(of_file)["p50"])]
+                        rows.append((case.label, way, profile, *figures, *times))
+        text = f"Ten hits without a minimum score, of {self.args.compared} questions, in milliseconds. *default*: with "
+        text += "the default settings; *from indexes*: with `SALIENCE_EXACT_ROWS=0`. *exact*: answers that state that "
+        text += "no better memory was left out; *wrongly*: how many of these are wrong."
+        head = ("memories", "answers", "profile", "recall@10", "exact", "wrongly", "p50", "p95", "p50 of the file")
+        self.add("Against a file", text, head, rows, 3)
 
     def writes(self) -> None:
-        """Measure one `remember` with all indexes in place, and the first recall of a new engine."""
+        """Measure the first recall of a process, one `remember` with all indexes in place, and the recall after it."""
         rows = []
-        for case in (self.cases()[0], self.cases()[3], self.cases()[5]):
+        for case in self.large():
             say(f"writing, {case.label}")
-            block, took = self.corpus.unstored(self.args.compared * 4, case.tenant), list[float]()
-            with opened(self.dsn) as engine:
-                question = self.questions(case, 1)[0]
-                start = time.perf_counter()
-                ask(engine, case, "salience", question)
-                first = (time.perf_counter() - start) * 1e3
-                for entry, vector in zip(block.entries(), block.vectors, strict=True):
-                    LOOKUP.known[entry.text] = vector
-                    start = time.perf_counter()
-                    engine.of(f"tenant{case.tenant}").remember(entry.text, user_id="user1", project="project1")
-                    took.append((time.perf_counter() - start) * 1e3)
-            figures = quantiles(took)
-            rows.append((case.label, *percentiles(figures, ("p50", "p95")), number(first)))
-        text = "Milliseconds of one `remember` with every index in place; and of the first recall of a new engine."
-        self.add("Writing", text, ("memories of the tenant", "remember p50", "p95", "first recall"), rows)
+            with ProcessPoolExecutor(1, get_context("spawn"), _connect, (self.dsn, 1)) as client:
+                given = case, self.questions(case, 20), self.corpus.unstored(20, case.tenant)
+                first, size, wrote, took = client.submit(_writes, *given).result()
+            figures = [*percentiles(quantiles(wrote), ("p50", "p95")), *percentiles(quantiles(took), ("p50", "p95"))]
+            rows.append((case.label, number(first), f"{size / 1e6:,.0f} MB", *figures))
+        text = "In a new process, under `salience`: milliseconds of the first recall and the memory that it takes; of "
+        text += "one `remember` with every index in place; and of the recall after it."
+        head = ("memories", "first recall", "takes", "remember p50", "p95", "recall after it p50", "p95")
+        self.add("Writing", text, head, rows)
 
 
 @contextmanager
@@ -276,18 +314,19 @@ def database(dsn: str | None) -> Iterator[tuple[str, str]]:
 def main() -> int:
     """Print the page; progress goes to standard error."""
     parser = argparse.ArgumentParser(prog="python -m bench.postgres", description=__doc__)
-    parser.add_argument("--memories", type=int, default=1_000_000)
-    parser.add_argument("--tenants", type=int, default=1_000)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each figure")
-    parser.add_argument("--compared", type=int, default=25, help="questions whose answers are compared")
+    parser.add_argument("--memories", type=int, default=250_000)
+    parser.add_argument("--tenants", type=int, default=100)
+    parser.add_argument("--only", choices=["agreement"], help="measure one part")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each figure")
+    parser.add_argument("--compared", type=int, default=20, help="questions whose answers are compared")
     parser.add_argument("--processes", type=int, default=4, help="of clients")
     parser.add_argument("--threads", type=int, default=4, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dsn", help="superuser of a server; without it one is started")
     parser.add_argument("--plant", action="store_true", help="compare with another profile's answers")
     args = parser.parse_args()
-    with database(args.dsn) as (owner, dsn):
-        bench = Bench(owner, dsn, args)
+    with TemporaryDirectory() as folder, database(args.dsn) as (owner, dsn):
+        bench = Bench(owner, dsn, Path(folder), args)
         wrong = bench.run()
         with psycopg.connect(owner) as superuser:
             version = (superuser.execute("SHOW server_version").fetchone() or ["?"])[0]
