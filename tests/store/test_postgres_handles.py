@@ -159,7 +159,7 @@ def test_a_large_scope_displaces_none_that_is_in_use(opened, monkeypatch):
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_no_change_of_overlapping_transactions_is_missed(two, tables, ends):
     """The tenant's row is locked from the advance of its sequence to the commit, so sequences commit in order."""
-    first, second = two
+    first, _ = two
     with a_writer_of(tables, "default") as other:
         changed = (
             "UPDATE salience.memories SET importance = 1, version = version + 1, "
