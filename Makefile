@@ -3,6 +3,7 @@
 # make test-all          the slow tests too: PostgreSQL, several processes, kill -9, servers, every surface, Node; the fast ones unless they passed already
 # make test-frameworks   the adapters of Strands and CrewAI, which need an environment without the server; part of test-all
 # make lint              format, lint rules, types, layers
+# make client            clients/typescript/src/schema.ts: the types of the TypeScript client, from the OpenAPI document of the server
 # make bench             docs/figures/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
 # make bench-everyday    tables of docs/explanation/tests.md: what comes first on the everyday worlds, beside other stores
 # make bench-postgres    docs/figures/postgres.md: capacity and speed of one PostgreSQL server with 250,000 synthetic memories; about ten minutes
@@ -37,7 +38,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: docs docs-release reference demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
+.PHONY: client docs docs-release reference demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -63,6 +64,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check src tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+client: $(VENV)/.dev
+	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm ci --ignore-scripts --no-audit --no-fund
+	PYTHONPATH=tests $(BIN)/python -c "import json, servers; print(json.dumps(servers.document()))" \
+		| (cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm run generate -- --output src/schema.ts)
 
 bench: $(BENCH)/.installed
 	$(BENCH)/bin/python -m bench.recall --sizes $(SIZES) --peers $(PEERS) $(if $(WORK),--work $(WORK)) --out docs/figures

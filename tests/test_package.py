@@ -70,9 +70,14 @@ def test_yamllint_finds_nothing_in_the_files_of_the_repository():
 
 
 def test_nothing_is_published_before_the_tests_pass():
-    assert set(PUBLISH["publish"]["needs"]) == PUBLISH.keys() - {"publish"}
+    uploads = {"publish", "publish-client"}
+    for name in uploads:
+        assert set(PUBLISH[name]["needs"]) == PUBLISH.keys() - uploads
     assert "bash .ci/run" in [step.get("run") for step in PUBLISH["test"]["steps"]]
-    assert [name for name, job in PUBLISH.items() if "id-token" in job.get("permissions", {})] == ["publish"]
+    assert [name for name, job in PUBLISH.items() if "id-token" in job.get("permissions", {})] == [
+        "publish",
+        "publish-client",
+    ]
 
 
 def test_every_action_has_an_exact_version():

@@ -125,9 +125,9 @@ def schema() -> dict[str, Any]:
         "description": "Problem details (RFC 9457).",
         "type": "object",
         "properties": {
-            "type": {"enum": [UNTYPED, *(_TYPE + found.code for found in PROBLEMS.values())]},
+            "type": {**text, "enum": [UNTYPED, *(_TYPE + found.code for found in PROBLEMS.values())]},
             "title": text,
-            "status": {"enum": list(STATUSES)},
+            "status": {"type": "integer", "enum": list(STATUSES)},
             "detail": text,
             "instance": {**text, "description": "the id of the request, as in the server's log"},
             "field": {**text, "description": "the argument that is wrong"},

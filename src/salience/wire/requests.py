@@ -41,8 +41,16 @@ def _whole(low: int, high: int) -> tuple[BeforeValidator, WithJsonSchema]:
     return as_int, _number(low, high, "integer")
 
 
-def _required_one_of(*names: str) -> list[Any]:
+def _required(names: Sequence[str]) -> list[Any]:
     return [{"required": [name]} for name in names]
+
+
+def _also(*schemas: Any) -> ConfigDict:
+    """Return the config of a model whose values must also match one of the given schemas.
+
+    The `allOf` is for generators of types, which read an `anyOf` beside `properties` as an alternative to them.
+    """
+    return ConfigDict(json_schema_extra={"allOf": [{"anyOf": list(schemas)}]})
 
 
 def _omittable(description: str) -> Any:
@@ -66,7 +74,10 @@ Weight = Annotated[float, _number(0.1, 1)]
 MinScore = Annotated[float, _number(0, 100)]
 Limit = Annotated[int, *_whole(0, 1000)]
 Milliseconds = Annotated[float, _number(0, 3_600_000)]
-Metadata = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "propertyNames": _NAME.json_schema})]
+Metadata = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", "propertyNames": _NAME.json_schema, "additionalProperties": True}),
+]
 Utterance = Annotated[str, _text(pattern=r"^[^\x00]*$")]
 Weights = Annotated[
     dict[str, float], WithJsonSchema({"type": "object", "additionalProperties": _number(0, 100).json_schema})
@@ -188,7 +199,7 @@ class Ingest(FullScope):
 class Update(FullScope):
     """Change a memory; omitted fields stay."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": _required_one_of(*_CHANGEABLE)})
+    model_config = _also(*_required(_CHANGEABLE))
 
     id: Id
     content: Text = _omittable("the text")
@@ -378,16 +389,12 @@ class Consolidate(CallerScope):
 class Erase(FullScope):
     """Delete memories for good."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [
-                {"required": ["ids"], "properties": {"ids": {"type": "array"}}},
-                {
-                    "anyOf": _required_one_of(*_ERASE_SCOPE),
-                    "properties": {name: {"type": "string"} for name in _ERASE_SCOPE},
-                },
-            ]
-        }
+    model_config = _also(
+        {"required": ["ids"], "properties": {"ids": {"type": "array"}}},
+        *(
+            {**one, "properties": {name: {"type": "string"} for name in _ERASE_SCOPE}}
+            for one in _required(_ERASE_SCOPE)
+        ),
     )
 
     ids: list[Id] | None = Field(None, description="the memories; default: all memories in the scope")

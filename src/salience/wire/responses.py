@@ -121,7 +121,7 @@ class Schemas:
         if kind in _PLAIN:
             return dict(_PLAIN[kind])
         if origin is Literal:
-            return {"enum": list(inner)}
+            return {"type": "string", "enum": list(inner)}
         if origin in (Union, types.UnionType):
             return {"anyOf": [self.of(one) for one in inner]}
         if origin is tuple and inner[-1] is not Ellipsis:

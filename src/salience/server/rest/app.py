@@ -100,7 +100,7 @@ class ProfileList(BaseModel):
 class Health(BaseModel):
     """A health check that passed."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok"]
 
 
 class _Application(FastAPI):
@@ -180,7 +180,7 @@ def app(
     @application.get("/healthz", **openapi.server_operation("alive", is_public=True))
     async def alive() -> Health:
         """Return that the process is up; does not check the store."""
-        return Health()
+        return Health(status="ok")
 
     @application.get("/readyz", **openapi.server_operation("ready", 500, 503, is_public=True))
     def ready() -> Health:
@@ -190,7 +190,7 @@ def app(
         except StoreError as error:
             _log.error("not ready: %s", error)
             raise StoreError("store: not available. See the server's log.") from None
-        return Health()
+        return Health(status="ok")
 
     return application
 

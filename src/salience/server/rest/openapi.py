@@ -95,7 +95,7 @@ def operation(verbs: Sequence[Verb]) -> Json:
         content: Json = {"schema": _any_of([{"$ref": _SCHEMAS + _request_name(verb)} for verb in verbs])}
         if examples := {verb.name: {"value": EXAMPLES[verb.name]} for verb in verbs if verb.name in EXAMPLES}:
             content["examples"] = examples
-        is_required = all(one["required"] or "anyOf" in one for one in bodies)
+        is_required = all(one["required"] or "allOf" in one for one in bodies)
         extra["requestBody"] = {"required": is_required, "content": {JSON[0]: content}}
     return {
         "operation_id": first.name,
