@@ -135,8 +135,8 @@ describe("the client", { concurrency: true }, () => {
       lines.push(line);
     }
     assert.equal(JSON.parse(lines[0]!).format, "salience");
-    const ids = new Set(lines.slice(1).map((line) => JSON.parse(line).memory.id));
-    assert.equal((await memory.import(lines.join("\n"))).unchanged, ids.size);
+    const own = lines.filter((line, index) => index === 0 || line.includes(me.user_id)); // the rest is shared
+    assert.equal((await memory.import(own.join("\n"))).unchanged, 3);
     const drafts = new Blob(["Ünïcode", "two"].map((content) => JSON.stringify({ content }) + "\n"));
     assert.equal((await memory.import(drafts, me)).written, 2);
     const notes = await memory.import("- a note\n- another\n", { ...me, source: "markdown" });
@@ -315,14 +315,12 @@ describe("the client", { concurrency: true }, () => {
     const { proxy, through } = await faulty(t);
     await assert.rejects(through().stats(me, { signal: AbortSignal.abort() }), { name: "AbortError" });
     assert.equal(proxy.times.length, 0);
-    for (const fault of ["late", "busy"] as const) {
+    for (const fault of ["late", "limited"] as const) {
       proxy.times = [];
       proxy.faults = [fault];
       const controller = new AbortController();
-      const started = performance.now();
-      setTimeout(() => controller.abort(new Error("enough")), 150);
+      proxy.onRequest = () => void setTimeout(() => controller.abort(new Error("enough")), 150);
       await assert.rejects(through().remember("text", me, { signal: controller.signal }), { message: "enough" });
-      assert(performance.now() - started < 900);
       assert.equal(proxy.times.length, 1);
     }
   });

@@ -15,6 +15,7 @@ export class Proxy {
   keys: (string | undefined)[] = [];
   /** Milliseconds at which each request arrived. */
   times: number[] = [];
+  onRequest = () => {};
   readonly #server: Server;
   readonly #target: URL;
 
@@ -37,6 +38,7 @@ export class Proxy {
   async #handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     this.keys.push(incoming.headers["idempotency-key"] as string | undefined);
     this.times.push(performance.now());
+    this.onRequest();
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) {
       chunks.push(chunk as Buffer);
