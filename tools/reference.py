@@ -209,7 +209,8 @@ def rest_page() -> str:
 
 `salience serve` answers these requests. Send and receive JSON in UTF-8, and send an API key in the header
 `Authorization: Bearer KEY` once the server has keys. A running server has the OpenAPI document of this page at
-`/openapi.json`. The sections [Errors](#errors) and [Schemas](#schemas) apply to all operations.
+`/openapi.json`; the site has it beside this page. The sections [Errors](#errors) and [Schemas](#schemas) apply to all
+requests.
 
 """
     operations = [(verb, path, item) for path, verbs in document["paths"].items() for verb, item in verbs.items()]
@@ -238,11 +239,10 @@ def rest_page() -> str:
 def _operation(item: Mapping[str, Any], components: Mapping[str, Any]) -> str:
     text = prose(item["summary"]) + "\n\n" + (prose(item["description"]) + "\n\n" if item.get("description") else "")
     text += table(
-        ("Parameter", "In", "Type", "Description"),
+        ("Parameter", "Type", "Description"),
         (
             (
-                f"`{one['name']}`" + ("" if one.get("required") else " (optional)"),
-                one["in"],
+                f"`{one['name']}`<br>{one['in']}" + ("" if one.get("required") else ", optional"),
                 kind(one["schema"]),
                 prose(one.get("description") or one["schema"].get("description")),
             )
@@ -395,13 +395,11 @@ def ports_page() -> str:
     text += "## Protocols\n\n" + "".join(_directive(f"{one.__module__}.{one.__name__}") for one in protocols)
     text += "## Values\n\n" + "".join(_directive(f"{one.__module__}.{one.__name__}") for one in values)
     text += "## Tests\n\nTest doubles, and the contract that every store must pass.\n\n"
-    return (
-        text + _directive("salience.testing.doubles", depth=2) + _directive("salience.testing.store_contract", depth=2)
-    )
+    return text + _directive("salience.testing.doubles") + _directive("salience.testing.store_contract")
 
 
-def _directive(path: str, depth: int = 3) -> str:
-    return f"::: {path}\n    options:\n      heading_level: {depth}\n\n"
+def _directive(path: str) -> str:
+    return f"::: {path}\n    options:\n      heading_level: 3\n\n"
 
 
 INDEX: Final = """# Reference
