@@ -17,7 +17,7 @@ from salience.records import ANY
 PAGES: Final = {
     "explorer": "/ui/",
     "recall": "/ui/?mode=recall&q=What+language+does+Alice+like%3F",
-    "playground": "/ui/playground?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder",
+    "playground": "/ui/playground?q=Which+language+does+Alice+prefer%3F&user_id=alice&project=atlas&agent_id=coder",
     "why": "/ui/why?q=What+language+does+Alice+like%3F&user_id=alice&profile=zeromemory&limit=1&memory={id}",
     "compare": "/ui/compare?q=What+language+does+Alice+like%3F&user_id=alice&project=atlas&agent_id=coder",
     "memory": "/ui/memory/{id}",
