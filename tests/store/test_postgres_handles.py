@@ -13,9 +13,10 @@ from sqlalchemy import event
 
 import databases
 from salience.errors import BusyError, PinnedError, StaleError, StoreError
-from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Revise, Touch
+from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Revise, Touch
 from salience.records import ANY, Scope
 from salience.store.postgres import PostgresStore
+from salience.store.postgres.search import index_of
 from salience.testing.memories import (
     DIMENSION,
     EVERYTHING,
@@ -154,6 +155,46 @@ def test_a_large_scope_displaces_none_that_is_in_use(opened, monkeypatch):
         entry.until = 0.0
     assert numbers(store.gather(need(second))) == listed(store, second)
     assert not store._indexes.was_large(second)
+
+
+def test_a_write_alone_reads_no_large_scope(opened, monkeypatch):
+    monkeypatch.setattr("salience.store.postgres.store.FEW_ROWS", 3)
+    store = opened()
+    add(store, *(stored(number, random_unit(number)) for number in range(10)))
+    looked = need(near=Near(random_unit(4)[None], 0.9), reach=5)
+    for is_read in (False, True):
+        assert numbers(store.gather(looked)) == [4]
+        assert store._indexes.was_large(EVERYTHING) is not is_read
+        assert numbers(store.gather(need())) == list(range(10))
+    assert not store._indexes.was_large(EVERYTHING)
+
+
+def test_a_reader_that_waited_for_another_misses_no_change(opened, monkeypatch):
+    """The other one read the scope in an earlier state."""
+    store, writer = opened(), opened()
+    add(writer, stored(1))
+    threads, reached, later = ThreadPoolExecutor(2), threading.Event(), []
+    read_scope = store._indexes._read
+
+    def signal(*given):
+        if later:
+            reached.set()
+        return read_scope(*given)
+
+    def read(*given):
+        index = index_of(*given)
+        if not later:
+            add(writer, stored(2))
+            later.append(None)
+            later[0] = threads.submit(store.gather, need())
+            reached.wait(30)
+        return index
+
+    monkeypatch.setattr("salience.store.postgres.store.index_of", read)
+    monkeypatch.setattr(store._indexes, "_read", signal)
+    with threads:
+        assert numbers(threads.submit(store.gather, need()).result(30)) == [1]
+        assert numbers(later[0].result(30)) == [1, 2]
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])

@@ -30,7 +30,7 @@ MARGIN: Final = 1e-4
 """Maximum difference between a cosine of PostgreSQL and of NumPy."""
 _FEW: Final = 15_000
 """Memories up to which a full scan is no slower than the vector index: see docs/decisions/0027."""
-_MANY: Final = 8
+MANY: Final = 8
 """Vectors up to which a scan for each of them is faster than to read all vectors once."""
 _EF: Final = 400
 _EF_LIMIT: Final = 1_000
@@ -175,7 +175,7 @@ class Search:
         if need.near is not None:
             above = need.near.above - MARGIN
             vectors = need.near.vectors
-            if len(vectors) > _MANY and (self.indexed_as is None or self._passing(None) <= _FEW):
+            if len(vectors) > MANY and (self.indexed_as is None or self._passing(None) <= _FEW):
                 ids |= self._nearest_of_all(vectors, reach, above)
             else:
                 for vector in vectors:

@@ -117,14 +117,16 @@ class _Entry:
         index: index of its memories; None if there are too many, or if it was not read yet.
         state: state of the index, or in which there were too many; None if it was not read yet.
         until: when to count them again if there are too many, in seconds of the monotonic clock.
+        is_refused: whether a recall found too many.
         size: number of its memories, and the state in which they were counted.
         used: when it was last used, in seconds of the monotonic clock.
     """
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
     index: Index | None = None
     state: TenantState | None = None
     until: float = 0.0
+    is_refused: bool = False
     size: tuple[Size, TenantState] | None = None
     used: float = 0.0
 
@@ -152,18 +154,21 @@ class ScopeIndexes:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
 
-    def of(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
+    def of(
+        self, reader: Connection, scope: Scope, state: TenantState, dimension: int, *, is_recall: bool = True
+    ) -> Index | None:
         """Return an index with the live visible memories, as of the transaction or later; it may hold others, too.
 
         None if there are more than `most`, or more than fit beside the indexes in use; they are counted again after
-        that many changes of the tenant, and after a minute.
+        that many changes of the tenant, and after a minute. Only a recall reads more than `FEW_ROWS`: a process that
+        only writes needs no index.
         """
         whole, scope = Scope(scope.tenant, ANY, ANY, ANY, ANY), replace(scope, session_id=None)
         index = self._updated(reader, whole, state, dimension)
         if index is None:
             index = self._updated(reader, scope, state, dimension)
         if index is None:
-            index = self._read(reader, scope, whole, state, dimension)
+            index = self._read(reader, scope, whole, state, dimension, is_recall)
         with self._lock:
             rows = {key: each.rows for key, each in self._entries.items()}
             while sum(rows.values()) > self._kept and len(rows) > 1:
@@ -187,22 +192,25 @@ class ScopeIndexes:
                 entry.index, entry.state = index if len(index) <= self._most else None, state
             return entry.index
 
-    def _read(self, reader: Connection, scope: Scope, whole: Scope, state: TenantState, dimension: int) -> Index | None:
+    def _read(
+        self, reader: Connection, scope: Scope, whole: Scope, state: TenantState, dimension: int, is_recall: bool
+    ) -> Index | None:
         """Read the index of a scope or of the whole tenant, unless it would have too many rows."""
         entry, index = self._entry(scope), None
         with entry.lock:
             known = entry.state
             if known is not None and known.epoch == state.epoch:
-                if entry.index is not None:  # another thread has read it
-                    return entry.index
-                if state.sequence - known.sequence <= self._most and time.monotonic() < entry.until:
+                if entry.index is not None:  # another thread has read it, perhaps in an earlier state
+                    return self._updated(reader, scope, state, dimension)
+                is_recent = state.sequence - known.sequence <= self._most and time.monotonic() < entry.until
+                if is_recent and (entry.is_refused or not is_recall):
                     return None
             counted = statements.counted(statements.passing(scope), self._most + 1)
             count = reader.execute(counted).scalar_one()
-            if count <= self._most:
+            if count <= self._most and (is_recall or count <= FEW_ROWS):
                 held = count + sum(each.rows for key, each in self._others(scope) if key.tenant == scope.tenant)
                 if held > FEW_ROWS and scope != whole and self.size(reader, whole, state).documents <= held:
-                    index = self._read(reader, whole, whole, state, dimension)
+                    index = self._read(reader, whole, whole, state, dimension, is_recall)
                 if index is not None:
                     with self._lock:
                         for key in [key for key in self._entries if key.tenant == scope.tenant and key != whole]:
@@ -211,7 +219,8 @@ class ScopeIndexes:
                 if count <= FEW_ROWS or count <= self._kept - self._in_use(scope, is_whole=scope == whole):
                     with uncollected():
                         index = index_of(reader, statements.all_rows(scope), dimension, count)
-            entry.index, entry.state, entry.until = index, state, time.monotonic() + IDLE
+            entry.index, entry.state, entry.is_refused = index, state, is_recall
+            entry.until = time.monotonic() + IDLE
             return index
 
     def _in_use(self, scope: Scope, *, is_whole: bool) -> int:
@@ -478,7 +487,8 @@ class PostgresStore(SQLStore):
             activations, dimension = Activations(), self._dimension(meta)
             if "turns_since_activation" in need.columns and scope.session_key is not None and need.as_of is None:
                 activations = sql_store.session_activations(reader, scope.tenant, scope.session_key)
-            index = self._index(reader, scope, dimension, state, need.as_of)
+            is_recall = need.ids is None and (need.near is None or len(need.near.vectors) > search.MANY)
+            index = self._index(reader, scope, dimension, state, need.as_of, is_recall=is_recall)
             if index is not None:
                 return meta, partial(gather, index, need, activations)
             if not is_large:
@@ -508,11 +518,18 @@ class PostgresStore(SQLStore):
         return PostgresVector(dimension, is_half) if is_whole or is_half else None
 
     def _index(
-        self, reader: Connection, scope: Scope, dimension: int, state: TenantState, as_of: datetime | None
+        self,
+        reader: Connection,
+        scope: Scope,
+        dimension: int,
+        state: TenantState,
+        as_of: datetime | None,
+        *,
+        is_recall: bool = True,
     ) -> Index | None:
         """Return an index of the visible memories; None if there are too many at present."""
         if as_of is None:
-            return self._indexes.of(reader, scope, state, dimension)
+            return self._indexes.of(reader, scope, state, dimension, is_recall=is_recall)
         rows = sql_store.rows_as_of(reader, scope.tenant, INDEXED, as_of, seen=scope)
         return Index.empty(dimension).refreshed([tuple(row[name] for name in INDEXED) for row in rows])
 
