@@ -82,11 +82,11 @@ WITHOUT_TENANT: Final = {
     "no tenant": "",
     "an empty tenant": "SET LOCAL salience.tenant = ''",
     "an unknown tenant": "SET LOCAL salience.tenant = 'a tenant that nobody is'",
-    "an operator that is off": "SET LOCAL salience.operator = 'true'",
+    "the setting of an operator": "SET LOCAL salience.operator = 'on'; SET LOCAL salience.tenant = ''",
+    "an unknown key": "SET LOCAL salience.key = '%'",
     "after a rollback": "SET LOCAL salience.tenant = {other}; ROLLBACK; BEGIN",
     "after a commit": "SET LOCAL salience.tenant = {other}; COMMIT; BEGIN",
     "after a savepoint": "SAVEPOINT one; SET LOCAL salience.tenant = {other}; ROLLBACK TO SAVEPOINT one",
-    "after an operator": "SET LOCAL salience.operator = 'on'; COMMIT; BEGIN",
 }
 """Ways to a transaction without a tenant; it must see no row."""
 FORBIDDEN: Final = (
@@ -95,6 +95,8 @@ FORBIDDEN: Final = (
     "DROP POLICY own_tenant ON salience.memories",
     "CREATE POLICY all_of_it ON salience.memories USING (true)",
     "SET ROLE postgres",
+    "SET ROLE salience_operator",
+    "SET SESSION AUTHORIZATION salience_operator",
     "SET LOCAL row_security = off; SELECT count(*) FROM salience.memories",
 )
 """Statements that the application's role must not be allowed."""

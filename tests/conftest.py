@@ -85,3 +85,9 @@ def tables(_in_turn: str) -> str:
 def as_application(postgres: Server | Elsewhere, tables: str) -> str:
     """DSN of the same as a user that owns no table, makes no role and is under row-level security."""
     return databases.as_application(postgres, tables)
+
+
+@pytest.fixture
+def as_caretaker(postgres: Server | Elsewhere, tables: str) -> str:
+    """DSN of the same as such a user that also sees all tenants."""
+    return databases.as_application(postgres, tables, databases.CARETAKER)

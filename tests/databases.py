@@ -13,9 +13,11 @@ from tests.postgres_server import Elsewhere, Server, fresh
 
 APPLICATION = "salience_test_application"
 """A user, and its password, that owns no table, makes no role and is under row-level security."""
-_MAKE_APPLICATION = f"""
+CARETAKER = "salience_test_caretaker"
+"""Another such user, which also sees all tenants."""
+_MAKE_USER = """
 DO $$ BEGIN
-    CREATE ROLE {APPLICATION} LOGIN PASSWORD '{APPLICATION}' IN ROLE salience_app;
+    CREATE ROLE {user} LOGIN PASSWORD '{user}' IN ROLE {roles};
 EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another test, or another process, made it
 END $$
 """
@@ -54,8 +56,9 @@ def empty(dsn: str) -> None:
         superuser.execute(_DROP_INDEXES)  # of vectors as long as those of the last test
 
 
-def as_application(place: Server | Elsewhere, dsn: str) -> str:
-    """Return the DSN of the same database for the user `APPLICATION`."""
+def as_application(place: Server | Elsewhere, dsn: str, user: str = APPLICATION) -> str:
+    """Return the DSN of the same database for the user `APPLICATION`, or `CARETAKER`."""
+    roles = "salience_app" if user == APPLICATION else "salience_app, salience_operator"
     with psycopg.connect(place.dsn(), autocommit=True) as superuser:
-        superuser.execute(_MAKE_APPLICATION)
-    return place.dsn(str(make_url(dsn).database), APPLICATION, APPLICATION)
+        superuser.execute(_MAKE_USER.format(user=user, roles=roles).encode())
+    return place.dsn(str(make_url(dsn).database), user, user)

@@ -5,6 +5,7 @@
 
 CREATE ROLE salience_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE salience_app NOLOGIN;
+CREATE ROLE salience_operator NOLOGIN;
 CREATE ROLE agents LOGIN PASSWORD :'application_password' IN ROLE salience_app;
 CREATE DATABASE memory OWNER salience_owner ENCODING 'UTF8' TEMPLATE template0;
 

@@ -48,7 +48,7 @@ class Embedded:
 
 
 def embed_pending(services: Services, *, dry_run: bool = False, before: Callable[[], None] = lambda: None) -> Embedded:
-    """Embed the versions without a vector, in the order of their keys, and return how many.
+    """Embed the tenant's versions without a vector, in the order of their keys, and return how many.
 
     Each page is one transaction. If the embedder fails, earlier pages stay embedded. A text that the embedder refuses
     while it answers others is skipped.
@@ -63,10 +63,10 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
     """
     handle = pending_of(services)
     if dry_run:
-        return Embedded(count_unembedded(handle), 0)
+        return Embedded(count_unembedded(handle, services.tenant), 0)
     done, refused, after = 0, list[Memory](), FIRST
     try:
-        for page in unembedded_pages(handle, PAGE):
+        for page in unembedded_pages(handle, PAGE, services.tenant):
             if after == FIRST:
                 check_model(services)
             embedded, failure = _embeddings(services, page, before)
@@ -76,9 +76,9 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
             refused += [item.memory for item in page if item.memory.content not in embedded]
             after = _key(page[-1])
     except PinnedError as error:  # vectors of this model are of no use to the store
-        return Embedded(done, count_unembedded(handle), str(error))
+        return Embedded(done, count_unembedded(handle, services.tenant), str(error))
     except EmbedderError as error:
-        return Embedded(done, count_unembedded(handle), str(error), answers=False)
+        return Embedded(done, count_unembedded(handle, services.tenant), str(error), answers=False)
     return Embedded(done, len(refused), _refusal(refused) if refused else None)
 
 
@@ -125,17 +125,17 @@ def check_model(services: Services) -> None:
     services.store.gather(Need(scope=Scope(tenant=services.tenant), now=services.clock(), near=near))
 
 
-def unembedded_pages(handle: Store, size: int) -> Iterator[list[Stored]]:
-    """Yield pages of the versions without a vector of the handle's model."""
+def unembedded_pages(handle: Store, size: int, tenant: str | None = None) -> Iterator[list[Stored]]:
+    """Yield pages of the versions without a vector of the handle's model, of a tenant or, for None, of all."""
     after = FIRST
-    while page := handle.unembedded(after, size):
+    while page := handle.unembedded(after, size, tenant=tenant):
         yield page
         after = _key(page[-1])
 
 
-def count_unembedded(handle: Store) -> int:
-    """Return the number of versions without a vector of the handle's model."""
-    return sum(len(page) for page in unembedded_pages(handle, 500))
+def count_unembedded(handle: Store, tenant: str | None = None) -> int:
+    """Return the number of versions without a vector of the handle's model, of a tenant or, for None, of all."""
+    return sum(len(page) for page in unembedded_pages(handle, 500, tenant))
 
 
 def _key(stored: Stored) -> Key:

@@ -39,7 +39,10 @@ def test_the_tables_are_made_once_and_the_rest_is_reported(on, database):
     first, *others = on("db", "upgrade").stdout.splitlines()
     assert first == f"created the tables of {shown(database)}, revision {HEAD}"
     assert others[0].startswith("installed pgvector ")
-    assert others[-1] == "let in the user of the application: GRANT salience_app TO USER"
+    assert others[-2:] == [
+        "let in the user of the application: GRANT salience_app TO USER",
+        "let in the user of maintenance of all tenants: GRANT salience_app, salience_operator TO USER",
+    ]
     assert on("db", "upgrade").stdout.splitlines()[0] == f"{shown(database)} is at revision {HEAD}, up to date"
     result = json.loads(on("db", "upgrade", "--json").stdout)
     assert (result["before"], result["after"], result["done"]) == (HEAD, HEAD, [])

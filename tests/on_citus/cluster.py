@@ -20,7 +20,7 @@ from salience.errors import InputError
 from salience.records import Distributed
 from salience.store.postgres import citus
 from salience.store.postgres.admin import upgrade
-from salience.store.postgres.connection import APP, SCHEMA, Address, create_pool, mapped
+from salience.store.postgres.connection import APP, OPERATOR, SCHEMA, Address, create_pool, mapped
 from salience.store.schema import metadata
 
 GIVEN: Final = "SALIENCE_TEST_CITUS"
@@ -64,7 +64,7 @@ def prepared(dsn: str, *, shards: int = 4, patience: float = 60.0) -> Cluster:
     spread = citus.distribute(dsn, shards=shards, patience=patience)
     with psycopg.connect(dsn, autocommit=True) as superuser:
         known = superuser.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (USER,)).fetchone()
-        words = {"user": sql.Identifier(USER), "password": sql.Literal(USER), "app": sql.Identifier(APP)}
+        words = {"user": sql.Identifier(USER), "password": sql.Literal(USER), "app": sql.SQL(f"{APP}, {OPERATOR}")}
         make = "CREATE ROLE {user} LOGIN PASSWORD {password} IN ROLE {app}" if not known else "GRANT {app} TO {user}"
         superuser.execute(sql.SQL(make).format(**words))
     return Cluster(dsn, as_user(dsn, USER, USER), spread)

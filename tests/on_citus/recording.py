@@ -39,7 +39,7 @@ _LEVELS: Final = ("read committed", "repeatable read")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Whose rows a transaction is about: those of a tenant, or, for the operator, those of all."""
+    """Whose rows a transaction is about: those of a tenant, or, where it sets an empty one, those of all."""
 
     tenant: str | None = None
     is_operator: bool = False
@@ -164,9 +164,7 @@ def _set(node: Any, bounds: Bounds, faults: list[str]) -> Bounds:
         faults.append(f"{name} is set for longer than a transaction")
     values = [value.get("A_Const", {}).get("sval", {}).get("sval", "") for value in node.get("args", ())]
     if name == "salience.tenant":
-        return Bounds(values[0] or None, bounds.is_operator)
-    if name == "salience.operator":
-        return Bounds(bounds.tenant, values == ["on"])
+        return Bounds(values[0] or None, not values[0])
     return bounds
 
 

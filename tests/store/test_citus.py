@@ -207,7 +207,10 @@ SHARD = (
         ((WRONG, SHARD), "1 of 4 shards of 'memories': row-level security is not forced."),
         ((WRONG, SHARD), "1 of 4 shards of 'memories': valid indexes are not as many as those of the table."),
         ((SOUND, SHARD), "1 of 4 shards of 'memories': the policies are not those of the table."),
-        ((SOUND, SHARD), "1 of 4 shards of 'memories': the rights of salience_app are not those to the table."),
+        (
+            (SOUND, SHARD),
+            "1 of 4 shards of 'memories': the rights of salience_app or salience_operator are not those to the table.",
+        ),
         (("DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.meta'::regclass",), "'meta' is not spread."),
         (
             ("UPDATE pg_dist_partition SET colocationid = 99 WHERE logicalrelid = 'salience.touches'::regclass",),

@@ -65,12 +65,12 @@ class TestPostgresStore(_OnAServer):
     """As a superuser, who works in the role of the application."""
 
 
-class TestPostgresStoreAsAnApplication(_OnAServer):
-    """As a user who owns nothing and is under row-level security by himself."""
+class TestPostgresStoreAsACaretaker(_OnAServer):
+    """As a user who owns nothing, and sees all tenants in transactions that set none."""
 
     @pytest.fixture
-    def dsn(self, as_application):
-        return as_application
+    def dsn(self, as_caretaker):
+        return as_caretaker
 
 
 class TestPostgresStoreByIndexes(_OnAServer):

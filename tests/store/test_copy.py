@@ -38,7 +38,7 @@ def exported(target, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["filled", "mixed"])
-@pytest.mark.parametrize("user", ["tables", "as_application"])
+@pytest.mark.parametrize("user", ["tables", "as_caretaker"])
 def test_a_copy_to_a_server_and_back_exports_the_same(request, name, user, tmp_path, monkeypatch):
     source, server = request.getfixturevalue(name), request.getfixturevalue(user)
     there = compose.copy(source, server)

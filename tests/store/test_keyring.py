@@ -55,10 +55,10 @@ class TestPostgresKeyring(KeyringContract):
             yield keyring
 
 
-class TestPostgresKeyringAsAnApplication(KeyringContract):
+class TestPostgresKeyringAsACaretaker(KeyringContract):
     @pytest.fixture
-    def keyring(self, as_application):
-        with closing(compose.keyring(as_application)) as keyring:
+    def keyring(self, as_caretaker):
+        with closing(compose.keyring(as_caretaker)) as keyring:
             yield keyring
 
 

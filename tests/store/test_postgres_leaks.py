@@ -146,16 +146,16 @@ def test_a_connection_that_was_given_back_belongs_to_nobody(two):
 
     def look(connection):
         with psycopg.Cursor(connection.connection.driver_connection) as cursor:
-            asked = "SELECT current_setting('salience.tenant', true), current_setting('salience.operator', true)"
+            asked = "SELECT current_setting('salience.tenant', true), current_setting('salience.key', true)"
             left.append(cursor.execute(f"{asked}, current_user").fetchone())
 
     engines[0].recall("tea")
     with pytest.raises(NotFoundError):
         engines[0].get("0" * 32)
-    engines[0].services.store.pinned()  # as the operator
+    engines[0].services.store.tenants()  # as the operator
     event.listen(Database, "engine_connect", look, once=True)
     engines[1].stats()
-    assert left == [("", "", "postgres")]
+    assert left == [("", None, "postgres")]
 
 
 def test_a_write_that_fails_leaves_the_next_on_its_connection_its_own(tables):

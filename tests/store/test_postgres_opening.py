@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from uuid import uuid4
 
@@ -11,13 +11,24 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from salience.errors import BusyError, InputError, NotAStoreError, ReadOnlyError, StoreError, VersionError
+from salience.errors import (
+    BusyError,
+    ConflictError,
+    InputError,
+    NotAStoreError,
+    ReadOnlyError,
+    StoreError,
+    VersionError,
+)
+from salience.ports import Adopt, Model
 from salience.records import Filter, Scope
 from salience.store.postgres import PostgresStore, admin, search
-from salience.store.postgres.admin import PostgresDatabase
-from salience.store.postgres.connection import APP, Address, create_pool, mapped, transaction
+from salience.store.postgres.admin import PostgresDatabase, PostgresKeyring
+from salience.store.postgres.checking import OF_A_TENANT
+from salience.store.postgres.connection import APP, OPERATOR, Address, create_pool, mapped, transaction
 from salience.store.schema import HEAD
-from salience.testing.memories import DIMENSION, add, listed, need, stored, unit
+from salience.testing.keyring_contract import key
+from salience.testing.memories import DIMENSION, NOW, add, id_of, listed, need, stored, unit
 from tests.postgres_server import fresh, server
 
 PASSWORD = "s3cret"
@@ -52,8 +63,9 @@ def owner(role, superuser):
     """DSN of a user that owns the database, and nothing more; a superuser has put pgvector there."""
     dsn = role()
     superuser.execute("CREATE EXTENSION vector")
-    if superuser.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (APP,)).fetchone() is None:
-        superuser.execute(f"CREATE ROLE {APP} NOLOGIN")
+    for role in (APP, OPERATOR):
+        if superuser.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone() is None:
+            superuser.execute(f"CREATE ROLE {role} NOLOGIN")
     name = sql.Identifier(superuser.info.dbname)
     superuser.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, sql.Identifier(user_of(dsn))))
     return dsn
@@ -155,7 +167,7 @@ def test_the_server_keeps_statements_only_where_it_may(database, prepares):
 def test_an_owner_makes_the_tables_and_is_under_row_level_security_himself(owner, opened):
     assert upgraded(owner).before is None
     assert is_kept(opened(owner))
-    assert rows_seen(owner) == 0
+    assert rows_seen(owner) == 1  # he may do anything to his tables
     assert rows_seen(owner, "SET LOCAL salience.tenant = 'other'") == 0
     assert rows_seen(owner, "SET LOCAL salience.tenant = 'default'") == 1
 
@@ -178,6 +190,107 @@ def test_an_application_works_in_full_and_can_do_no_more(owner, role, opened):
         connection.execute("SET LOCAL salience.tenant = 'mine'")
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level"):
             connection.execute("INSERT INTO salience.tenants (tenant, sequence, epoch) VALUES ('other', 1, '')")
+
+
+OPENING = (
+    "salience.operator = 'on'",
+    "salience.tenant = ''",
+    "salience.tenant = '%'",
+    "salience.key = '%'",
+    "row_security = off",
+    "ROLE salience_operator",
+    "SESSION AUTHORIZATION salience_operator",
+    "session_replication_role = replica",
+)
+"""Settings that might show rows of other tenants."""
+
+
+def test_no_setting_shows_the_application_the_rows_of_another_tenant(owner, role, opened):
+    upgraded(owner)
+    dsn = role(of=APP)
+    add(opened(dsn), stored(1))
+    with closing(PostgresKeyring.open(dsn, busy_timeout=2, statement_timeout=5)) as keyring:
+        keyring.add(key(1))
+    for setting in OPENING:
+        for table in OF_A_TENANT:
+            with psycopg.connect(dsn) as connection:
+                seen = 0
+                with suppress(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f"SET LOCAL {setting}")
+                    seen = connection.execute(f"SELECT count(*) FROM salience.{table}").fetchone()[0]  # noqa: S608
+                assert seen == 0, (setting, table)
+
+
+def of_all_tenants(store):
+    """Return how many tenants a store finds by each of the statements that are about all."""
+    return len(store.tenants()), len({item.memory.scope.tenant for item in store.unembedded()}), store.check()
+
+
+def test_an_application_serves_tenants_and_their_keys_and_is_told_who_sees_all(owner, role, opened):
+    upgraded(owner)
+    dsn = role(of=APP)
+    store = opened(dsn)
+    add(store, stored(1, vector=None), stored(2, tenant="other"))
+    wanted = f"this concerns all tenants, and the user sees one at a time.*GRANT {APP}, {OPERATOR} TO USER"
+    for ask in (store.tenants, store.unembedded, store.check, lambda: store.apply([Adopt()])):
+        with pytest.raises(StoreError, match=wanted):
+            ask()
+    assert [item.memory.id for item in store.unembedded(tenant="default")] == [id_of(1)]
+    with closing(PostgresKeyring.open(dsn, busy_timeout=2, statement_timeout=5)) as keyring:
+        assert keyring.is_empty()
+        keyring.add(key(1))
+        keyring.add(key(2, tenant="other"))
+        assert (keyring.find(key(2).prefix), keyring.list("other"), keyring.is_empty()) == (
+            key(2, tenant="other"),
+            [key(2, tenant="other")],
+            False,
+        )
+        assert keyring.revoke(key(2).prefix, NOW).revoked_at == NOW
+        with pytest.raises(ConflictError):
+            keyring.add(key(2))
+        with pytest.raises(StoreError, match=wanted):
+            keyring.list()
+    with database_of(dsn) as found:
+        assert [hint for hint in found.state().hints if OPERATOR in hint]
+        assert found.state().is_ready
+
+
+@pytest.mark.parametrize("user", ["owner", "member", "not inheriting", "superuser"])
+def test_maintenance_sees_all_tenants_and_a_tenant_sees_its_own(owner, role, opened, superuser, database, user):
+    upgraded(owner)
+    if user in ("owner", "superuser"):
+        dsn = owner if user == "owner" else database
+    else:
+        dsn = role("NOINHERIT" if user == "not inheriting" else "", of=f"{APP}, {OPERATOR}")
+    store = opened(dsn)
+    new = store.under(Model("new", 4))
+    add(store, stored(1, vector=None), stored(2, tenant="other", vector=None))
+    assert of_all_tenants(store) == (2, 2, [])
+    new.apply([Adopt()])
+    assert store.pinned().name == "new"
+    if user != "superuser":
+        reads = {"owner": 1, "member": 1, "not inheriting": None}[user]
+        setting = "SET LOCAL salience.tenant = 'other'"
+        assert reads is None or rows_seen(dsn, setting) == reads
+
+
+def test_tables_of_before_the_operator_are_migrated_by_their_owner_alone(owner, role, opened, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr(admin, "HEAD", "0011")
+        before.setattr("alembic.command.upgrade", lambda config, _, run=command_upgrade(): run(config, "0011"))
+        before.setattr(admin, "secure", lambda _: ((), ()))
+        upgraded(owner)
+    with psycopg.connect(owner) as connection:
+        connection.execute("SET LOCAL salience.operator = 'on'")
+        insert = "INSERT INTO salience.api_keys (prefix, digest, tenant, rights, bound, created_at)"
+        connection.execute(
+            f"{insert} VALUES (%s, %s, 'other', '[\"read\"]', '{{}}', 0)", (key(1).prefix, key(1).digest)
+        )
+    report = upgraded(owner)
+    assert (report.before, report.after) == ("0011", HEAD)
+    with closing(PostgresKeyring.open(role(of=APP), busy_timeout=2, statement_timeout=5)) as keyring:
+        assert (keyring.is_empty(), keyring.find(key(1).prefix).tenant) == (False, "other")
+    assert is_kept(opened(owner))
 
 
 def test_an_application_that_inherits_nothing_works_in_the_role(owner, role, opened, superuser):
@@ -399,11 +512,15 @@ def test_an_owner_who_makes_no_roles_works_and_says_what_is_left(bare, opened):
     report = upgraded(plain)
     assert report.left == (
         f"let a superuser run: CREATE ROLE {APP} NOLOGIN; then run this again, for users other than this one",
+        f"let a superuser run: CREATE ROLE {OPERATOR} NOLOGIN; then run this again, "
+        "for maintenance by users other than the owner",
     )
     assert is_kept(opened(plain))
+    assert of_all_tenants(opened(plain)) == (1, 0, [])
     with pytest.raises(StoreError, match=f"above row-level security, and has no role {APP} under it"):
         opened(dsn)
-    assert upgraded(dsn).done == (f"made the role {APP}",)
+    made = (f"made the role {APP}", f"made the role {OPERATOR}", "let maintenance see all tenants")
+    assert upgraded(dsn).done == made
     assert len(listed(opened(dsn))) == 1
 
 

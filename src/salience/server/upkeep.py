@@ -35,6 +35,7 @@ class TenantRounds:
         """Return the services of the next tenant; raises `StoreError` if the keys cannot be read."""
         if not self._left:
             own = self._engine.services.tenant
+            self._left = [own]  # next, if the keys of all tenants cannot be read
             self.tenants = (own, *sorted({key.tenant for key in self._keyring.list()} - {own}))
             self._left = list(self.tenants)
         return self._engine.of(self._left.pop(0)).services

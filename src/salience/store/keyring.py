@@ -54,15 +54,15 @@ def drop_damaged(connection: Connection) -> None:
 
 
 class TableKeyring(Protocol):
-    """The keys in a table; a subclass runs functions on a connection that sees the keys of all tenants."""
+    """The keys in a table; a subclass runs functions on a connection."""
 
     @abstractmethod
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work`."""
+    def _read(self, work: Callable[[Connection], T], tenant: str | None = None, prefix: str | None = None) -> T:
+        """Return the result of `work`, which reads keys of a tenant, the key of a prefix, or, for None, all keys."""
 
     @abstractmethod
-    def _write(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work`, after the commit."""
+    def _write(self, work: Callable[[Connection], T], tenant: str) -> T:
+        """Return the result of `work`, which writes keys of a tenant, after the commit."""
 
     @abstractmethod
     def close(self) -> None:
@@ -87,20 +87,20 @@ class TableKeyring(Protocol):
             "(:prefix, :digest, :tenant, :rights, :bound, :note, :created_at, :expires_at, :revoked_at) "
             "ON CONFLICT (prefix) DO NOTHING RETURNING prefix"
         )
-        if self._write(lambda writer: writer.execute(statement, values).one_or_none()) is None:
+        if self._write(lambda writer: writer.execute(statement, values).one_or_none(), key.tenant) is None:
             raise ConflictError(f"prefix: {key.prefix!r} is that of another key. Make a new one.")
 
     def find(self, prefix: str) -> ApiKey | None:
         """Return the key of a prefix, live or not; None if there is none."""
         query = select(api_keys).where(api_keys.c.prefix == prefix)
-        row = self._read(lambda reader: reader.execute(query).one_or_none())
+        row = self._read(lambda reader: reader.execute(query).one_or_none(), prefix=prefix)
         return None if row is None else key_of(row)
 
     def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
         """Return the keys of a tenant, or of all, live or not, by `created_at` and prefix."""
         some = () if tenant is None else (api_keys.c.tenant == tenant,)
         query = select(api_keys).where(*some).order_by(api_keys.c.created_at, api_keys.c.prefix)
-        return [key_of(row) for row in self._read(lambda reader: reader.execute(query).all())]
+        return [key_of(row) for row in self._read(lambda reader: reader.execute(query).all(), tenant)]
 
     def revoke(self, prefix: str, at: datetime) -> ApiKey:
         """Revoke a key and return it; a key that was revoked before keeps the first instant.
@@ -108,14 +108,14 @@ class TableKeyring(Protocol):
         Raises:
             InputError: there is no key of that prefix.
         """
-        live = (api_keys.c.prefix == prefix, api_keys.c.revoked_at.is_(None))
-        revoke = update(api_keys).where(*live).values(revoked_at=microseconds(at))
-        self._write(lambda writer: writer.execute(revoke))
         key = self.find(prefix)
         if key is None:
             remedy = "Name a key that is there: salience keys list shows them."
             raise InputError("prefix", prefix, remedy, f"{shown(prefix)} is of no key")
-        return key
+        live = (api_keys.c.prefix == prefix, api_keys.c.revoked_at.is_(None))
+        revoke = update(api_keys).where(*live).values(revoked_at=microseconds(at))
+        self._write(lambda writer: writer.execute(revoke), key.tenant)
+        return self.find(prefix) or key
 
     def is_empty(self) -> bool:
         """Return whether no key was ever added."""
@@ -131,7 +131,7 @@ class MemoryKeyring(TableKeyring):
         self._engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
         api_keys.create(self._engine)
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def _read(self, work: Callable[[Connection], T], tenant: str | None = None, prefix: str | None = None) -> T:
         with self._lock:
             if self._is_closed:
                 raise StoreError("keys: they are closed. Connect again.")
@@ -168,12 +168,12 @@ class SQLiteKeyring(TableKeyring):
             sqlite_file.ready(sqlite_file.writing(writer), reader, path, busy_timeout, distinguish)
         return made
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def _read(self, work: Callable[[Connection], T], tenant: str | None = None, prefix: str | None = None) -> T:
         self._check_open()
         with sqlite_file.mapped(self._path), self._engine.connect() as connection, connection.begin():
             return work(connection)
 
-    def _write(self, work: Callable[[Connection], T]) -> T:
+    def _write(self, work: Callable[[Connection], T], tenant: str) -> T:
         self._check_open()
         with (
             sqlite_file.mapped(self._path),

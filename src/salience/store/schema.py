@@ -86,7 +86,7 @@ def VECTOR() -> LargeBinary:  # noqa: N802 - likewise
     return LargeBinary().with_variant(PostgresVector(), "postgresql")
 
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""

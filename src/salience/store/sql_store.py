@@ -782,7 +782,7 @@ class SQLStore(ABC):
 
     def pinned(self) -> Model | None:
         """Return the pinned model, with any known fingerprint; None before the first memory."""
-        pin = self._read(None, Meta.read).pin()
+        pin = self._read("", Meta.read).pin()
         return None if pin is None else pin.model()
 
     @property

@@ -17,13 +17,15 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, VersionError, Words
 from salience.ports import BuildProgress, Distinguish
-from salience.records import DatabaseState, Finding, Indexed, TableState, Upgraded
+from salience.records import ApiKey, DatabaseState, Finding, Indexed, TableState, Upgraded
 from salience.store.keyring import TableKeyring
 from salience.store.pins import Meta
 from salience.store.postgres import checking
 from salience.store.postgres.checking import EF_CONSTRUCTION, INDEXES, MAKE_INDEX, NEW, OLD, M
 from salience.store.postgres.connection import (
     APP,
+    NO_OPERATOR,
+    OPERATOR,
     SCHEMA,
     Address,
     Runner,
@@ -31,9 +33,11 @@ from salience.store.postgres.connection import (
     create_pool,
     driver,
     mapped,
+    quoted,
     sqlstate,
     transaction,
 )
+from salience.store.rows import is_text
 from salience.store.schema import HEAD, REVISIONS, metadata
 
 T = TypeVar("T")
@@ -50,6 +54,8 @@ SHARE: Final = 0.2
 """Share of deleted rows from which on a table gets a hint."""
 POOL: Final = 4
 """Maximum connections of a keyring; finding a key is fast."""
+HAS_KEYS: Final = "has_keys"
+"""Name of the row in `meta` that exists once a key was added."""
 _POLL: Final = 0.5
 """Seconds between progress reports."""
 _MIGRATING: Final = 0x53414C494D4947
@@ -59,10 +65,13 @@ _NO_TABLES: Final = "it has no tables yet. Run: salience db upgrade"
 _NO_PGVECTOR: Final = (
     "the extension pgvector is not installed in it. Let a superuser run in it: CREATE EXTENSION vector"
 )
-_INSPECT: Final = """
+_INSPECT: Final = f"""
     WITH tables AS (
         SELECT c.oid, c.relname, n.oid AS schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = %(schema)s AND c.relname IN ('alembic_version', 'memories'))
+        WHERE n.nspname = %(schema)s AND c.relname IN ('alembic_version', 'memories')),
+    operators AS (
+        SELECT unnest(p.polroles) AS role FROM pg_policy p JOIN tables t ON t.oid = p.polrelid
+        WHERE p.polname = '{checking.ALL_POLICY}')
     SELECT current_setting('server_version') AS version,
         (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
          WHERE e.extname = 'vector') AS extension,
@@ -74,8 +83,9 @@ _INSPECT: Final = """
         r.rolname, r.rolsuper OR r.rolbypassrls AS above, r.rolname = current_user AS is_user,
         r.rolname = current_user OR pg_has_role(current_user, r.oid, %(take)s) AS takes,
         coalesce((SELECT has_schema_privilege(r.oid, schema, 'USAGE') AND has_table_privilege(r.oid, oid, 'SELECT')
-                  FROM tables WHERE relname = 'memories'), false) AS may
-    FROM pg_roles r WHERE r.rolname IN (current_user, %(app)s)"""
+                  FROM tables WHERE relname = 'memories'), false) AS may,
+        EXISTS (SELECT 1 FROM operators WHERE role <> 0 AND pg_has_role(r.oid, role, 'USAGE')) AS sees_all
+    FROM pg_roles r WHERE r.rolname IN (current_user, '{APP}', '{OPERATOR}')"""  # noqa: S608 - constants
 _SPREAD: Final = f"SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{SCHEMA}.memories')"  # noqa: S608
 _TABLES: Final = """
     SELECT c.relname AS name, CASE WHEN c.reltuples < 0 THEN s.n_live_tup ELSE c.reltuples END::bigint AS rows,
@@ -92,9 +102,9 @@ _LARGE: Final = (
 _PROGRESS: Final = """
     SELECT blocks_done, blocks_total FROM pg_stat_progress_create_index
     WHERE pid = %s AND phase LIKE 'building%%' AND blocks_total > 0"""
-_MAKE_APP: Final = f"""
+_MAKE_ROLE: Final = """
 DO $$ BEGIN
-    CREATE ROLE {APP} NOLOGIN;
+    CREATE ROLE {} NOLOGIN;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- created for another database at the same time
 END $$
 """
@@ -102,11 +112,19 @@ END $$
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role of the server: whether it bypasses row-level security, and whether it may read the tables."""
+    """A role of the server.
+
+    Attributes:
+        name: its name.
+        above: whether it bypasses row-level security.
+        may: whether it may read the tables.
+        sees_all: whether it sees the rows of all tenants in a transaction without a tenant.
+    """
 
     name: str
     above: bool
     may: bool
+    sees_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +139,7 @@ class Found:
         revision: revision of the tables; None if there are none, or the user may not read it.
         user: role of the connection.
         app: the role `APP`, if it exists and the user may take it.
+        operator: the role `OPERATOR`, likewise.
         citus: whether the extension Citus is installed.
         is_spread: whether Citus has distributed the tables over its workers.
     """
@@ -132,6 +151,7 @@ class Found:
     revision: str | None
     user: Role
     app: Role | None
+    operator: Role | None = None
     citus: bool = False
     is_spread: bool = False
 
@@ -149,24 +169,36 @@ class Found:
         """The schemas of the search path."""
         return tuple(dict.fromkeys((SCHEMA, self.extension or "public", "public")))
 
+    @property
+    def sees_all(self) -> Role | None:
+        """The role of statements about all tenants; None if the user may not run any.
+
+        A user above row-level security needs none, and takes `OPERATOR` where it can, as less may go wrong.
+        """
+        own = self.user.may and self.user.sees_all and not self.user.above
+        roles = (self.user if own else None, None if self.is_spread else self.operator)
+        found = next((role for role in roles if role is not None and role.may and role.sees_all), None)
+        return found or (self.user if self.user.may and self.user.above else None)
+
     def session(self, statement_timeout: float) -> Session:
         """Return the settings of every transaction."""
-        role = APP if self.role is not None and self.role == self.app else None
-        return Session(role, self.path, statement_timeout, self.citus)
+        names = [None if role is None or role == self.user else role.name for role in (self.role, self.sees_all)]
+        return Session(names[0], self.path, statement_timeout, self.citus, names[1], self.sees_all is not None)
 
 
 def inspect(connection: Connection) -> Found:
     """Return the state of the database."""
     take = "SET" if driver(connection).info.server_version >= 160_000 else "MEMBER"
-    rows = connection.exec_driver_sql(_INSPECT, {"schema": SCHEMA, "app": APP, "take": take}).all()
+    rows = connection.exec_driver_sql(_INSPECT, {"schema": SCHEMA, "take": take}).all()
     row, revision = rows[0], None
     if row.readable:
         revision = connection.exec_driver_sql(f"SELECT version_num FROM {SCHEMA}.alembic_version").scalar()  # noqa: S608
-    roles = {each.is_user: Role(each.rolname, each.above, each.may) for each in rows if each.takes}
+    roles = {each.rolname: Role(each.rolname, each.above, each.may, each.sees_all) for each in rows if each.takes}
+    user = next(roles[each.rolname] for each in rows if each.is_user)
     pgvector = tuple(map(int, row.pgvector.split("."))) if row.pgvector else ()
-    app = next((role for role in roles.values() if role.name == APP), None)
+    named = (user, roles.get(APP), roles.get(OPERATOR))
     is_spread = row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar())
-    return Found(row.version, row.extension, pgvector, row.has_tables, revision, roles[True], app, row.citus, is_spread)
+    return Found(row.version, row.extension, pgvector, row.has_tables, revision, *named, row.citus, is_spread)
 
 
 def inspect_engine(engine: Engine) -> Found:
@@ -259,7 +291,8 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
         VersionError: the tables are newer than this version of Salience.
         StoreError: this user may not create or change tables.
     """
-    begin = ("BEGIN", "SET LOCAL salience.operator = 'on'", f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+    see = ("SET LOCAL salience.operator = 'on'", "SET LOCAL salience.tenant = ''")  # before and since revision 0012
+    begin = ("BEGIN", *see, f"SELECT pg_advisory_xact_lock({_MIGRATING})")
     user, done = "who connects", list[str]()
     try:
         with transaction(engine, begin) as (connection, _):
@@ -269,10 +302,10 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
                 done.append(_install_pgvector(connection, where))
             found = inspect(connection)
             check_tables(found, where, upgrading=True)
-            had_role = _has_app(connection)
+            had = _roles(connection)
             _migrate(connection, found, distinguish)
             steps, left = secure(connection)
-            done += [] if had_role or not _has_app(connection) else [f"made the role {APP}"]
+            done += [f"made the role {role}" for role in sorted(_roles(connection) - had)]
     except (DBAPIError, psycopg.Error) as error:
         if sqlstate(error) != _DENIED:
             raise
@@ -315,28 +348,37 @@ def _quoted(path: Iterable[str]) -> str:
 
 
 def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Enable row-level security where it is missing, and grant `APP` its rights; return the steps done and left."""
-    done = []
+    """Make the roles, enable row-level security where it is missing, and grant rights; return the steps done and left.
+
+    A role that this user may not make is left, and everything else is done.
+    """
+    done, left = list[str](), list[str]()
+    may_make = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+    if connection.exec_driver_sql(may_make).scalar():
+        for role in sorted({APP, OPERATOR} - _roles(connection)):
+            connection.exec_driver_sql(_MAKE_ROLE.format(role))
     for _, step, statements in checking.security_faults(connection):
         for statement in statements:
             connection.exec_driver_sql(statement)
         done += [step] if step else []
-    may_make = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
-    if not _has_app(connection) and connection.exec_driver_sql(may_make).scalar():
-        connection.exec_driver_sql(_MAKE_APP)
-    if not _has_app(connection):
-        make = f"CREATE ROLE {APP} NOLOGIN"
-        return tuple(done), (f"let a superuser run: {make}; then run this again, for users other than this one",)
     tables = ", ".join(f"{SCHEMA}.{name}" for name in sorted(metadata.tables))
-    connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {APP}")
-    connection.exec_driver_sql(f"GRANT SELECT ON {SCHEMA}.alembic_version TO {APP}")
-    connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {APP}")
-    return tuple(done), (f"let in the user of the application: GRANT {APP} TO USER",)
+    for role in (APP, OPERATOR):
+        if role not in _roles(connection):
+            whom = "users other than this one" if role == APP else "maintenance by users other than the owner"
+            left.append(f"let a superuser run: CREATE ROLE {role} NOLOGIN; then run this again, for {whom}")
+            continue
+        connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
+        connection.exec_driver_sql(f"GRANT SELECT ON {SCHEMA}.alembic_version TO {role}")
+        connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role}")
+        whom, roles = ("the application", APP) if role == APP else ("maintenance of all tenants", f"{APP}, {OPERATOR}")
+        left.append(f"let in the user of {whom}: GRANT {roles} TO USER")
+    return tuple(done), tuple(left)
 
 
-def _has_app(connection: Connection) -> bool:
-    """Return whether the server has the role `APP`."""
-    return connection.exec_driver_sql("SELECT 1 FROM pg_roles WHERE rolname = %s", (APP,)).scalar() is not None
+def _roles(connection: Connection) -> set[str]:
+    """Return which of `APP` and `OPERATOR` the server has."""
+    query = "SELECT rolname::text FROM pg_roles WHERE rolname IN (%s, %s)"
+    return set(connection.exec_driver_sql(query, (APP, OPERATOR)).scalars())
 
 
 class PostgresDatabase:
@@ -388,7 +430,7 @@ class PostgresDatabase:
             faults.insert(0, str(error))
         faults += [checking.invalid(index.name) for index in indexes if not index.valid]
         has_index = any(index.method == "hnsw" and index.valid for index in indexes)
-        meta = Meta({}) if found.role is None else self._runner(found).read(None, Meta.read)
+        meta = Meta({}) if found.role is None else self._runner(found).read("", Meta.read)
         pin = meta.pin()
         return DatabaseState(
             store=self._where,
@@ -558,7 +600,9 @@ class PostgresDatabase:
         tables = {table.name: table for table in state_tables}
         yield from bloated(tables.values())
         rows = tables["memories"].rows or 0 if "memories" in tables else 0
-        if has_index or rows <= self._exact_rows or found.revision != HEAD or found.role is None:
+        if found.revision == HEAD and found.role is not None and found.sees_all is None:
+            yield f"maintenance needs another user: this one {NO_OPERATOR}"
+        if has_index or rows <= self._exact_rows or found.revision != HEAD or None in (found.role, found.sees_all):
             return
         large = self._runner(found).read(
             None, lambda connection: connection.exec_driver_sql(_LARGE, (self._exact_rows,)).scalar_one()
@@ -602,7 +646,11 @@ def bloated(tables: Iterable[TableState]) -> Iterator[str]:
 
 
 class PostgresKeyring(TableKeyring):
-    """API keys in a PostgreSQL database; created by `open`. Each call sees the keys of all tenants."""
+    """API keys in a PostgreSQL database; created by `open`.
+
+    A user who is no operator finds a key by its prefix, and lists the keys of a tenant, but not those of all. A row of
+    `meta` says whether there ever was a key.
+    """
 
     def __init__(self, runner: Runner, busy_timeout: float) -> None:
         self._runner = runner
@@ -629,11 +677,27 @@ class PostgresKeyring(TableKeyring):
         )
         return cls(runner, busy_timeout)
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        return self._runner.read(None, work)
+    def add(self, key: ApiKey) -> None:
+        """Store a key; `ConflictError` if another key has its prefix."""
+        mark = "INSERT INTO meta (name, value) VALUES (%s, '1') ON CONFLICT (name) DO NOTHING"
+        self._write(lambda writer: writer.exec_driver_sql(mark, (HAS_KEYS,)), "")
+        super().add(key)
 
-    def _write(self, work: Callable[[Connection], T]) -> T:
-        return self._runner.write(None, lambda connection, _: work(connection), self._busy_timeout)
+    def is_empty(self) -> bool:
+        """Return whether no key was ever added; revoked and expired keys count."""
+        query = f"SELECT 1 FROM meta WHERE name = '{HAS_KEYS}'"  # noqa: S608 - a constant
+        if self._runner.read("", lambda reader: reader.exec_driver_sql(query).scalar()):
+            return False
+        return not self._runner.sees_all or super().is_empty()
+
+    def _read(self, work: Callable[[Connection], T], tenant: str | None = None, prefix: str | None = None) -> T:
+        if prefix is None:
+            return self._runner.read(tenant, work)
+        key = quoted(prefix if is_text(prefix) else "")
+        return self._runner.read_after("", "", lambda reader, _: work(reader), **{"salience.key": key})
+
+    def _write(self, work: Callable[[Connection], T], tenant: str) -> T:
+        return self._runner.write(tenant, lambda connection, _: work(connection), self._busy_timeout)
 
     def close(self) -> None:
         """Close the connections; further calls raise `StoreError`."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
+from psycopg import sql as literals
 from sqlalchemy import Connection, RowMapping, Table, literal, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
@@ -24,17 +26,20 @@ from salience.store import integrity
 from salience.store.integrity import MOST, Check, Found, Query
 from salience.store.pins import PINNED, Meta
 from salience.store.postgres import statements
-from salience.store.postgres.connection import APP, EXCLUSIVE, SCHEMA, Runner
+from salience.store.postgres.connection import APP, EXCLUSIVE, OPERATOR, SCHEMA, Runner
 from salience.store.rows import RECORD, to_memory, to_terms
 from salience.store.schema import memories, metadata, versions
 
 OF_A_TENANT: Final = tuple(sorted(table.name for table in metadata.tables.values() if "tenant" in table.c))
 """Tables whose rows belong to tenants."""
-POLICY: Final = "own_tenant"
-OWN: Final = (
-    "tenant = nullif(current_setting('salience.tenant', true), '') OR current_setting('salience.operator', true) = 'on'"
-)
+POLICY, ALL_POLICY, KEY_POLICY = "own_tenant", "all_tenants", "own_key"
+"""Policies: of the rows of a tenant, of all rows, and of a key by its prefix."""
+OWN: Final = "tenant = nullif(current_setting('salience.tenant', true), '')"
 """Condition for the rows that a transaction may see and write."""
+ALL: Final = "coalesce(current_setting('salience.tenant', true), '') = ''"
+"""Condition under which `OPERATOR` and the owner of the tables see and write all rows."""
+OWN_KEY: Final = "prefix = current_setting('salience.key', true)"
+"""Condition for the API key that a server may read before it knows the tenant."""
 INDEXES: Final = {"vector": "ix_memories_hnsw", "halfvec": "ix_memories_hnsw_half"}
 """Type of the indexed numbers -> name of the vector index."""
 NEW, OLD = "_new", "_old"
@@ -199,6 +204,10 @@ def security_faults(connection: Connection) -> list[tuple[str, str, tuple[str, .
         problem = f"row-level security of the table {row.name!r} is not {'forced' if row.enabled else 'enabled'}."
         force = [f"ALTER TABLE {SCHEMA}.{row.name} {word} ROW LEVEL SECURITY" for word in ("ENABLE", "FORCE")]
         found.append((problem, f"forced row-level security of {row.name}", tuple(force)))
+    query = "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = %s"
+    owners = {row.tablename: row.tableowner for row in connection.exec_driver_sql(query, (SCHEMA,))}
+    operator = "SELECT rolname::text FROM pg_roles WHERE rolname = %s"
+    operators = connection.exec_driver_sql(operator, (OPERATOR,)).scalars().all()
     columns = "tablename AS table, policyname AS name, permissive, cmd, roles::text[] AS roles, qual, with_check"
     query = f"SELECT {columns} FROM pg_policies WHERE schemaname = %s ORDER BY tablename, policyname"  # noqa: S608
     policies = connection.exec_driver_sql(query, (SCHEMA,)).all()
@@ -207,25 +216,47 @@ def security_faults(connection: Connection) -> list[tuple[str, str, tuple[str, .
         """Return a condition without the casts, spaces and parentheses that PostgreSQL adds or removes."""
         return re.sub(r"::text|[\s()]", "", condition or "").lower()
 
-    right = {
-        row.table
-        for row in policies
-        if (row.name, row.permissive, row.cmd, row.roles) == (POLICY, "PERMISSIVE", "ALL", ["public"])
-        and bare(row.qual) == bare(row.with_check) == bare(OWN)
-    }
-    for name in (name for name in OF_A_TENANT if name not in right):
-        problem = f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart."
-        drop = f"DROP POLICY IF EXISTS {POLICY} ON {SCHEMA}.{name}"
-        create = f"CREATE POLICY {POLICY} ON {SCHEMA}.{name} USING ({OWN}) WITH CHECK ({OWN})"
-        found.append((problem, f"made the policy of {name}", (drop, create)))
+    known = {(row.table, row.name): row for row in policies}
+
+    def made(table: str, name: str, condition: str, roles: Iterable[str] = ("public",), cmd: str = "ALL") -> list[str]:
+        """Return the statements that make a policy; none if it is there."""
+        row, check = known.get((table, name)), condition if cmd == "ALL" else None
+        right = ("PERMISSIVE", cmd, {*roles}, bare(condition), bare(check))
+        if row and (row.permissive, row.cmd, {*row.roles}, bare(row.qual), bare(row.with_check)) == right:
+            return []
+        names = ", ".join("PUBLIC" if role == "public" else literals.Identifier(role).as_string() for role in roles)
+        limits = f"USING ({condition})" + (f" WITH CHECK ({check})" if check else "")
+        drop = f"DROP POLICY IF EXISTS {name} ON {SCHEMA}.{table}"
+        return [drop, f"CREATE POLICY {name} ON {SCHEMA}.{table} FOR {cmd} TO {names} {limits}"]
+
+    tables_there = [name for name in OF_A_TENANT if name in owners]
+    for name in tables_there:
+        if statements := made(name, POLICY, OWN):
+            problem = f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart."
+            found.append((problem, f"made the policy of {name}", tuple(statements)))
+    lacking = {name: made(name, ALL_POLICY, ALL, [*operators, owners[name]]) for name in tables_there}
+    if any(lacking.values()):
+        names = ", ".join(name for name, each in lacking.items() if each)
+        problem = f"the policy {ALL_POLICY!r}, by which maintenance sees all tenants, is not on {names}."
+        found.append((problem, "let maintenance see all tenants", tuple(chain(*lacking.values()))))
+    if "api_keys" in owners and (statements := made("api_keys", KEY_POLICY, OWN_KEY, cmd="SELECT")):
+        problem = f"the table 'api_keys' has no policy {KEY_POLICY!r}, by which a server finds a key."
+        found.append((problem, "let servers find keys", tuple(statements)))
     for row in policies:
-        if row.name != POLICY and row.table in OF_A_TENANT and row.permissive == "PERMISSIVE":
+        ours = row.name in (POLICY, ALL_POLICY) or (row.table, row.name) == ("api_keys", KEY_POLICY)
+        if not ours and row.table in OF_A_TENANT and row.permissive == "PERMISSIVE":
             problem = f"the policy {row.name!r} of the table {row.table!r} lets in more than the tenant. Drop it."
             found.append((problem, "", ()))
     above = "SELECT 1 FROM pg_roles WHERE rolname = %s AND (rolsuper OR rolbypassrls)"
-    if connection.exec_driver_sql(above, (APP,)).scalar():
-        remedy = f"Run: ALTER ROLE {APP} NOSUPERUSER NOBYPASSRLS"
-        found.append((f"the role {APP} is above row-level security. {remedy}", "", ()))
+    for role in (APP, OPERATOR):
+        if connection.exec_driver_sql(above, (role,)).scalar():
+            remedy = f"Run: ALTER ROLE {role} NOSUPERUSER NOBYPASSRLS"
+            found.append((f"the role {role} is above row-level security. {remedy}", "", ()))
+    roles = "pg_roles a, pg_roles o WHERE (a.rolname, o.rolname) = (%s, %s)"
+    member = f"SELECT pg_has_role(a.oid, o.oid, 'MEMBER') FROM {roles}"  # noqa: S608 - a constant
+    if connection.exec_driver_sql(member, (APP, OPERATOR)).scalar():
+        problem = f"the role {APP} is in {OPERATOR}, so that the application may see all tenants."
+        found.append((f"{problem} Run: REVOKE {OPERATOR} FROM {APP}", "", ()))
     return found
 
 

@@ -24,6 +24,7 @@ from salience.store.postgres.checking import OF_A_TENANT
 from salience.store.postgres.connection import (
     APP,
     EXCLUSIVE,
+    OPERATOR,
     SCHEMA,
     Address,
     create_pool,
@@ -63,7 +64,7 @@ _SHAPE: Final = f"""
         'indexes', (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indisready),
         'keys', (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'),
         'rights', (SELECT count(*) FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS named (it), pg_roles r
-                   WHERE r.rolname = '{APP}' AND has_table_privilege(r.oid, c.oid, named.it)))::text
+                   WHERE r.rolname IN ('{APP}', '{OPERATOR}') AND has_table_privilege(r.oid, c.oid, named.it)))::text
     FROM pg_class c WHERE c.oid = '%s'::regclass"""  # noqa: S608 - of constants
 """Query for the properties of a table or shard; Citus replaces the placeholder by the shard's name."""
 _SHAPE_PROBLEMS: Final[Mapping[str, str]] = {
@@ -71,7 +72,7 @@ _SHAPE_PROBLEMS: Final[Mapping[str, str]] = {
     "policies": "the policies are not those of the table",
     "indexes": "valid indexes are not as many as those of the table",
     "keys": "foreign keys are not as many as those of the table",
-    "rights": f"the rights of {APP} are not those to the table",
+    "rights": f"the rights of {APP} or {OPERATOR} are not those to the table",
 }
 """Property of a shard that differs from its table -> problem in messages."""
 LEAST: Final = (11, 2)
@@ -235,16 +236,15 @@ def _inspect(engine: Engine, where: str) -> Cluster:
         spread = spreads(connection)
         database = literals.Identifier(row.database).as_string()
         is_set = connection.exec_driver_sql(_IS_SET, (f"{SETTING}=local",)).scalar()
+        fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT and name not in spread]
+        sized = "SELECT pg_relation_size(%s::regclass)"  # the user may not see the rows
+        filled = [name for name in fenced if connection.exec_driver_sql(sized, (f"{SCHEMA}.{name}",)).scalar()]
     last = [] if is_set else [f"ALTER DATABASE {database} SET {SETTING} = 'local'"]
     last += [
         f"SELECT truncate_local_data_after_distributing_table('{SCHEMA}.{name}')"
         for name in (*SPREAD, *WHOLE)
         if name in spread and spread[name].bytes_left
     ]
-    with transaction(engine, ("BEGIN READ ONLY", "SET LOCAL salience.operator = 'on'")) as (connection, _):
-        query = "SELECT EXISTS (SELECT 1 FROM {}.{})"
-        fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT and name not in spread]
-        filled = [name for name in fenced if connection.exec_driver_sql(query.format(SCHEMA, name)).scalar()]
     count = spread[ROOT].shards if ROOT in spread else None
     return Cluster(row.version, row.workers, spread, count, tuple(filled), found.user.above, tuple(last))
 

@@ -44,6 +44,8 @@ SCHEMA: Final = "salience"
 """Schema of the tables."""
 APP: Final = "salience_app"
 """Role in which statements run where the connected user bypasses row-level security."""
+OPERATOR: Final = "salience_operator"
+"""Role that sees the rows of all tenants, in transactions that set no tenant."""
 STORE_LOCK: Final = 0x53414C49454E4345
 """Advisory lock: shared by every writer, exclusive for a change of the whole store."""
 SHARED: Final = f"SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
@@ -69,6 +71,10 @@ _TOKEN_AND_SEQUENCE: Final = f"""{_RECORD}, moved AS (
 """The tenant's new change sequence, and whether the token is new; its other writers wait for the transaction's end."""
 _SWEEP: Final = "DELETE FROM commits WHERE tenant = %s AND token < %s"
 _WAIT: Final = wait_random_exponential(multiplier=0.02, max=1.0)
+NO_OPERATOR: Final = (
+    f"sees one at a time. Connect as the owner of the tables, or as another user after: GRANT {APP}, {OPERATOR} TO USER"
+)
+"""Predicate of a user that may not see the rows of all tenants."""
 _AGAIN: Final = "Try again."
 _UNPREPARED: Final = "Set SALIENCE_PREPARED_STATEMENTS=false, and connect again."
 _ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
@@ -143,12 +149,16 @@ class Session:
         statement_timeout: maximum seconds of a statement.
         citus: whether the server has Citus. Citus sends a worker the whole query that a SET is part of, so each SET is
             a separate query.
+        operator: role of statements about all tenants; None for that of the connection.
+        sees_all: whether there is such a role.
     """
 
     role: str | None
     path: tuple[str, ...]
     statement_timeout: float
     citus: bool = False
+    operator: str | None = None
+    sees_all: bool = False
 
     def begin(
         self,
@@ -160,6 +170,8 @@ class Session:
     ) -> Statements:
         """Return the statements that begin a transaction for a tenant, or, for None, for all tenants.
 
+        An empty tenant has no rows: such a transaction is about the tables that belong to the whole database.
+
         `patience` is the seconds to wait for a lock. The statements `more` are sent in the same round trip; the last
         one may be a query.
         """
@@ -169,30 +181,22 @@ class Session:
             "statement_timeout": int(self.statement_timeout * 1000),
             "lock_timeout": int(patience * 1000),
             "plan_cache_mode": "force_custom_plan",  # a plan for one tenant is wrong for a larger one
-            **_visibility(tenant),
+            "salience.tenant": quoted(tenant or ""),
             **settings,
         }
-        role = [] if self.role is None else [f"SET LOCAL ROLE {literals.Identifier(self.role).as_string()}"]
-        statements = (_BEGIN[access], *role, *(f"SET LOCAL {name} = {value}" for name, value in local.items()), *more)
+        role = self.operator if tenant is None else self.role
+        set_role = [] if role is None else [f"SET LOCAL ROLE {literals.Identifier(role).as_string()}"]
+        sets = (f"SET LOCAL {name} = {value}" for name, value in local.items())
+        statements = (_BEGIN[access], *set_role, *sets, *more)
         return statements if self.citus else "; ".join(statements)
 
-
-def _visibility(tenant: str | None) -> dict[str, str]:
-    """Return both settings of row-level security; they override those of the connection."""
-    return {"salience.operator": quoted("on" if tenant is None else "off"), "salience.tenant": quoted(tenant or "")}
-
-
-def switch_tenant(connection: Connection, tenant: str) -> None:
-    """Continue a write transaction with the rows of another tenant."""
-    run(driver(connection), "; ".join(f"SET LOCAL {name} = {value}" for name, value in _visibility(tenant).items()))
-
-
-@contextmanager
-def all_tenants(connection: Connection) -> Iterator[None]:
-    """Show the rows of all tenants within a write transaction of one."""
-    run(driver(connection), "SET LOCAL salience.operator = 'on'")
-    yield
-    run(driver(connection), "SET LOCAL salience.operator = 'off'")
+    def switch(self, tenant: str | None) -> Statements:
+        """Return the statements that continue a transaction with the rows of another tenant, or of all."""
+        role = self.operator if tenant is None else self.role
+        named = "NONE" if role is None else literals.Identifier(role).as_string()
+        set_role = [] if self.operator == self.role else [f"SET LOCAL ROLE {named}"]
+        statements = (*set_role, f"SET LOCAL salience.tenant = {quoted(tenant or '')}")
+        return statements if self.citus else "; ".join(statements)
 
 
 class VectorDumper(Dumper):
@@ -346,7 +350,7 @@ class Runner:
 
     def read_after(self, query: str, tenant: str | None, work: Callable[[Connection, Any], T], **settings: object) -> T:
         """Return the result of `work`, as `read` does; it also gets the row of a query sent with BEGIN."""
-        self.check_open()
+        self._check(tenant)
         begin = self._session.begin("read", tenant, self._patience, *filter(None, [query]), settings=settings)
 
         def once() -> T:
@@ -372,7 +376,7 @@ class Runner:
         after a crash, PostgreSQL may reuse it.)
 
         Args:
-            tenant: tenant of the rows; None for all rows. For an empty one, the work may run twice.
+            tenant: tenant of the rows; None for all rows, empty for none. For an empty one, the work may run twice.
             work: called with the connection and the tenant's new change sequence (0 without `steps`).
             patience: seconds.
             steps: increase of the change sequence; the tenant's other writers wait until the transaction ends.
@@ -382,7 +386,7 @@ class Runner:
             UnsettledError: the connection broke during the commit, and its outcome is unknown.
             StoreError: the store is closed, or the server failed for longer than the patience; nothing was written.
         """
-        self.check_open()
+        self._check(tenant)
         token = f"{int(time.time()):016x}{secrets.token_hex(8)}"  # tokens sort by the time of making, to the second
         record = (_TOKEN_AND_SEQUENCE if steps else _ONLY_TOKEN).format(
             tenant=quoted(tenant or ""), token=token, steps=steps
@@ -420,6 +424,22 @@ class Runner:
                         "unknown. Write it again with the same key=, which stores nothing twice."
                     ) from None
                 raise
+
+    def switch(self, connection: Connection, tenant: str | None) -> None:
+        """Continue a write transaction with the rows of another tenant, or of all for None; raises as `read`."""
+        self._check(tenant)
+        run(driver(connection), self._session.switch(tenant))
+
+    def _check(self, tenant: str | None) -> None:
+        """Raise `StoreError` if the store is closed, or the user may not see the rows of all tenants for None."""
+        self.check_open()
+        if tenant is None and not self._session.sees_all:
+            raise StoreError(f"store: {self.where}: this concerns all tenants, and the user {NO_OPERATOR}")
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the user may see the rows of all tenants."""
+        return self._session.sees_all
 
     def connections(self) -> dict[str, int]:
         """Return the number of connections of the pool by their state: `in_use`, `idle`."""

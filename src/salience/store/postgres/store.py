@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -44,9 +44,7 @@ from salience.store.postgres.connection import (
     EXCLUSIVE,
     SHARED,
     Runner,
-    all_tenants,
     quoted,
-    switch_tenant,
 )
 from salience.store.postgres.search import PART, Size, index_of
 from salience.store.schema import PostgresVector
@@ -340,7 +338,7 @@ class PostgresStore(SQLStore):
         handle = Handle(Model(embedder, dimension, fingerprint), runner.where)
         indexes, is_iterative = ScopeIndexes(exact_rows, cached_rows), found.pgvector >= admin.ITERATIVE_SCAN
         try:
-            meta = runner.read(None, Meta.read)
+            meta = runner.read("", Meta.read)
             language = handle.check_opening(meta, language, "database", moving=moving)
         except BaseException:
             runner.close()
@@ -417,9 +415,19 @@ class PostgresStore(SQLStore):
             (self._embedded.add if is_embedded else self._embedded.discard)(first)  # in each attempt
         adopts = any(isinstance(change, Adopt) for change in changes)
 
+        current = first
+
         def enter(tenant: str) -> None:
+            nonlocal current
             if len(steps) > 1 and not adopts:  # which sees all tenants
-                switch_tenant(connection, tenant)
+                self._runner.switch(connection, tenant)
+                current = tenant
+
+        @contextmanager
+        def all_tenants() -> Iterator[None]:
+            self._runner.switch(connection, None)
+            yield
+            self._runner.switch(connection, current)
 
         def counts() -> tuple[int, int]:
             """Return the numbers of memories and of older versions of the tenants."""
@@ -446,7 +454,7 @@ class PostgresStore(SQLStore):
             invalidate=partial(invalidate, connection),
             pruned=lambda tenant, _: invalidate(connection, tenant),
             search_columns=statements.search_columns,
-            of_all=nullcontext if adopts else partial(all_tenants, connection),
+            of_all=nullcontext if adopts else all_tenants,
             tenants=partial(list_tenants, connection),
             last_ids=last_ids,
         )
@@ -573,7 +581,7 @@ class PostgresStore(SQLStore):
         if tenant in self._embedded:
             self._embedded.discard(tenant)
             return []  # the last write has checked this
-        meta = self._runner.read(tenant, Meta.read)
+        meta = self._runner.read("", Meta.read)
         # outside a transaction: it may call a provider
         queries = sql_store.without_vector(meta, self._handle, after, limit, tenant)
         return self._runner.read(tenant, lambda reader: sql_store.unembedded(reader, queries, limit))
