@@ -60,6 +60,101 @@ def failing(statement, state, times):
         event.remove(Database, "before_cursor_execute", fail)
 
 
+@contextmanager
+def node_down(tenant, blocked=None):
+    """Citus says at each statement of a tenant that it cannot reach the worker; yields the tenants of all statements.
+
+    `blocked` is called first, in the thread of the request.
+    """
+    sent, message = [], "connection to the remote node engine@10.1.2.3:5432 failed with: Connection refused"
+
+    def refuse(connection, cursor, statement, parameters, context, executemany):
+        known = [name for name in ("well", "sick") if name in str(parameters)]
+        sent.extend(known)
+        if tenant in known:
+            if blocked:
+                blocked()
+            cursor.execute(f"DO $$ BEGIN RAISE SQLSTATE '08006' USING MESSAGE = '{message}'; END $$")
+
+    event.listen(Database, "before_cursor_execute", refuse)
+    try:
+        yield sent
+    finally:
+        event.remove(Database, "before_cursor_execute", refuse)
+
+
+DOWN = "a node of the database cluster is unavailable, and with it this tenant's memories. Try again later."
+
+
+def test_a_tenant_whose_node_is_down_fails_fast_and_the_others_are_served(tables, monkeypatch):
+    monkeypatch.setattr(connections, "NODE_PATIENCE", 0.0)
+    with opened(tables, busy_timeout=600) as engine:
+        well, sick = engine.of("well"), engine.of("sick")
+        store, pool = engine.services.store, engine.services.store._runner._engine.pool
+        for each in (well, sick):
+            each.remember("anchor bridge candle")
+        made = pool.checkedin()
+        with node_down("sick") as sent:
+            for ask in (lambda: sick.remember("another"), lambda: sick.stats()):
+                with pytest.raises(StoreError) as told:
+                    ask()
+                assert str(told.value) == f"store: {store._runner.where}: {DOWN}"
+            assert sent == ["sick"] * 3  # an attempt and one more, then one
+            assert store.is_degraded
+            well.remember("another")
+            assert len(well.recall("anchor", min_score=0)) == 2
+            assert "sick" not in sent[3:]
+        assert pool.checkedin() == made  # the connection to the coordinator works, and stays
+        assert sick.remember("another").status == "created"
+        assert not store.is_degraded
+
+
+def test_few_requests_wait_for_a_node_that_does_not_answer(tables, monkeypatch):
+    monkeypatch.setattr(connections, "NODE_PATIENCE", 0.0)
+    with opened(tables, busy_timeout=600, pool_size=8) as engine:
+        well, sick = engine.of("well"), engine.of("sick")
+        for each in (well, sick):
+            each.remember("anchor bridge candle")
+        waiting, answered = threading.Semaphore(0), threading.Event()
+
+        def hang():
+            waiting.release()
+            answered.wait()
+
+        with node_down("sick"), pytest.raises(StoreError, match=DOWN):
+            sick.stats()
+        with node_down("sick", hang) as sent, ThreadPoolExecutor(2) as pool:
+            held = [pool.submit(sick.stats) for _ in range(2)]
+            waiting.acquire(), waiting.acquire()
+            for _ in range(20):
+                with pytest.raises(StoreError, match=DOWN):
+                    sick.remember("another")
+            assert sent == ["sick"] * 2  # the others sent nothing
+            well.remember("another")
+            assert len(well.recall("anchor", min_score=0)) == 2
+            answered.set()
+            for each in held:
+                with pytest.raises(StoreError, match=DOWN):
+                    each.result()
+        assert sick.stats().memories == 1
+
+
+def test_a_node_that_comes_back_is_waited_for(make, tables):
+    store = make()
+    added(store, stored(1))
+    with failing("INSERT INTO memories", "08006", 2) as raised:
+        assert [receipt.status for receipt in added(store, stored(2))] == ["created"]
+    assert len(raised) == 2
+    assert held(tables) == ({"default": 2}, 2)
+
+
+def test_messages_of_libpq_are_shown_without_users_and_hosts():
+    said = 'connection to server at "10.1.2.3" failed: FATAL:  no entry for host "10.1.2.3", user "u", database "d"'
+    with pytest.raises(StoreError) as told, connections.mapped("there"):
+        raise psycopg.OperationalError(said)
+    assert '(FATAL:  no entry for host ..., user ..., database "d")' in str(told.value)
+
+
 @pytest.fixture
 def make(tables):
     """Opens stores that are closed in the end."""

@@ -57,7 +57,7 @@ class Alike(HashedEmbedder):
 def site(postgres):
     """A function from a tenant and bounds to a client that is logged in, and the ids for the paths of `PAGES`."""
     with databases.laid_out(postgres) as owner, ExitStack() as stack:
-        dsn = databases.as_application(postgres, owner)
+        dsn = databases.as_application(postgres, owner, databases.CARETAKER)
         engine = stack.enter_context(sample.opened(dsn, Alike("hashed", 64)))
         engine.of("other").remember(OTHERS, user_id="olga", session_id="vault", fact_key="vault.opens")
         keyring = compose.keyring(dsn)

@@ -119,9 +119,10 @@ class Gate:
         """Return whether a grant has the rights for a verb, and no bound that excludes it."""
         return all(map(grant.may, _rights(verb))) and not (grant.bound and verb.name in _STORE_WIDE)
 
-    def ready(self) -> None:
-        """Raise `StoreError` unless the store responds and has its tables."""
+    def ready(self) -> bool:
+        """Return whether the store serves every tenant; raise `StoreError` unless it responds and has its tables."""
         self.engine.services.store.pinned()
+        return not getattr(self.engine.services.store, "is_degraded", False)
 
     def _prepare(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
         """Return the engine of the caller's tenant, and the arguments that the caller may pass to it."""

@@ -12,6 +12,7 @@ import salience
 import servers
 from salience.engine import Engine
 from salience.server.rest.parsing import STREAMED, argument_names, is_in_query
+from salience.store.sqlite import SQLiteStore
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.wire.verbs import VERBS
 from servers import document
@@ -158,6 +159,13 @@ def test_a_profile_of_ones_own_ranks(http: httpx.Client) -> None:
 
 def test_a_server_tells_that_it_is_there_and_ready(http: httpx.Client) -> None:
     assert [http.get(path).json() for path in ("/healthz", "/readyz")] == [{"status": "ok"}] * 2
+
+
+def test_a_server_is_ready_but_degraded_while_some_tenants_are_cut_off(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SQLiteStore, "is_degraded", True, raising=False)
+    assert [http.get(path).json()["status"] for path in ("/healthz", "/readyz")] == ["ok", "degraded"]
 
 
 def test_a_server_whose_store_is_closed_is_alive_and_not_ready(clock: StoppedClock, tmp_path: Any) -> None:

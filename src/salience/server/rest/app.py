@@ -98,9 +98,9 @@ class ProfileList(BaseModel):
 
 
 class Health(BaseModel):
-    """A health check that passed."""
+    """A health check that passed; `degraded`: a node of the database's cluster is unavailable to some tenants."""
 
-    status: Literal["ok"]
+    status: Literal["ok", "degraded"]
 
 
 class _Application(FastAPI):
@@ -186,11 +186,10 @@ def app(
     def ready() -> Health:
         """Return that the store responds. Callers are anonymous, so the details of an error go only to the log."""
         try:
-            gate.ready()
+            return Health(status="ok" if gate.ready() else "degraded")
         except StoreError as error:
             _log.error("not ready: %s", error)
             raise StoreError("store: not available. See the server's log.") from None
-        return Health(status="ok")
 
     return application
 

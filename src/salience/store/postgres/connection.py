@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import selectors
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -95,7 +97,16 @@ _ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
     "42501": (ReadOnlyError, f"the user may not do that. Run: GRANT {APP} TO the user; see salience db upgrade."),
 }
 _CONNECTION_LOST: Final = ("08", "57P")
-"""First characters of the SQLSTATEs after which a connection cannot be used."""
+"""First characters of the SQLSTATEs after which a connection cannot be used; in an ERROR, that of Citus to a worker."""
+NODE_PATIENCE: Final = 1.0
+"""Maximum seconds of retries while a node of a cluster is unavailable."""
+NODE_MEMORY: Final = 60.0
+"""Seconds after the last failure of a node for which the store counts as degraded."""
+_NODE_DOWN: Final = (
+    "a node of the database cluster is unavailable, and with it this tenant's memories. Try again later."
+)
+_NAMED: Final = re.compile(r'\b(user|role|host|host name|address|server at) "[^"]*"')
+"""Names in libpq's messages that are nobody else's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +350,9 @@ class Runner:
         self._session = session
         self._patience = patience
         self._closed = False
+        size = engine.pool.size() if isinstance(engine.pool, QueuePool) else 1
+        self._places = threading.BoundedSemaphore(max(1, size // 4))
+        self._down: dict[str | None, float] = {}
 
     def read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
         """Return the result of `work` in a snapshot of one tenant's rows, or of all rows for None.
@@ -358,7 +372,7 @@ class Runner:
                 return work(connection, begun.fetchone() if query else None)
 
         with mapped(self.where):
-            return _retry(once, self._patience)
+            return self._attempts(tenant, once, self._patience)
 
     def write(
         self,
@@ -409,14 +423,14 @@ class Runner:
                         connection.exec_driver_sql(_SWEEP, (tenant, oldest))
                     made.append(work(connection, sequence))
             except Exception as error:
-                if made and is_connection_lost(error):
+                if made and (is_connection_lost(error) or is_node_down(error)):
                     unsettled = made
                 raise
             return made[0]
 
         with mapped(self.where):
             try:
-                return _retry(once, patience)
+                return self._attempts(tenant, once, patience)
             except Exception:
                 if unsettled:
                     raise UnsettledError(
@@ -435,6 +449,38 @@ class Runner:
         self.check_open()
         if tenant is None and not self._session.sees_all:
             raise StoreError(f"store: {self.where}: this concerns all tenants, and the user {NO_OPERATOR}")
+
+    def _attempts(self, tenant: str | None, once: Callable[[], T], patience: float) -> T:
+        """Return the result of `once`, retried for `patience` seconds after transient failures.
+
+        If a node of a cluster is down, it is retried for `NODE_PATIENCE` at most, and by a quarter of the pool's
+        connections at most: other requests of the affected tenants fail at once, and leave threads and connections to
+        the tenants of the other nodes.
+        """
+        if tenant not in self._down:
+            try:
+                return _retry(once, patience)
+            except Exception as error:
+                if not is_node_down(error):
+                    raise
+                self._down[tenant] = time.monotonic()
+        if not self._places.acquire(blocking=False):
+            raise StoreError(f"store: {self.where}: {_NODE_DOWN}")
+        try:
+            result = _retry(once, min(patience, NODE_PATIENCE), is_node_down)
+        except Exception as error:
+            if is_node_down(error):
+                self._down[tenant] = time.monotonic()
+            raise
+        finally:
+            self._places.release()
+        self._down.pop(tenant, None)
+        return result
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether a node of a cluster was unavailable at the last request of a tenant, not long ago."""
+        return any(time.monotonic() - failed < NODE_MEMORY for failed in list(self._down.values()))
 
     @property
     def sees_all(self) -> bool:
@@ -457,11 +503,11 @@ class Runner:
         self._engine.dispose()
 
 
-def _retry(once: Callable[[], T], patience: float) -> T:
-    """Return the result of `once`, retried for `patience` seconds after transient failures."""
+def _retry(once: Callable[[], T], patience: float, more: Callable[[BaseException], bool] = lambda _: False) -> T:
+    """Return the result of `once`, retried for `patience` seconds after transient failures, and those of `more`."""
 
     def is_transient(error: BaseException) -> bool:
-        return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error)
+        return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error) or more(error)
 
     retries = Retrying(
         retry=retry_if_exception(is_transient), stop=stop_after_delay(patience), wait=_WAIT, reraise=True
@@ -475,10 +521,20 @@ def sqlstate(error: BaseException) -> str | None:
     return (cause.sqlstate or "") if isinstance(cause, psycopg.Error) else None
 
 
+def is_node_down(error: BaseException) -> bool:
+    """Return whether the server says, on a connection that works, that it has none to another node of its cluster."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, psycopg.Error) or not (cause.sqlstate or "").startswith(_CONNECTION_LOST):
+        return False
+    return cause.diag.severity_nonlocalized == "ERROR"  # the server ends its own connection by FATAL
+
+
 def is_connection_lost(error: BaseException) -> bool:
     """Return whether the connection is lost, or none can be made at present."""
     code = sqlstate(error)
     cause = error.orig if isinstance(error, DBAPIError) else error
+    if is_node_down(error):
+        return False
     return (code or "").startswith(_CONNECTION_LOST) or (code == "" and isinstance(cause, psycopg.OperationalError))
 
 
@@ -497,9 +553,12 @@ def mapped(where: str) -> Iterator[None]:
         if code in _ERRORS:
             kind, problem = _ERRORS[code]
             raise kind(f"store: {where}: {problem}") from None
+        if is_node_down(error):
+            raise StoreError(f"store: {where}: {_NODE_DOWN}") from None
         if is_connection_lost(error):
             lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
             message = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's message, without a password
+            message = _NAMED.sub(r"\1 ...", message)
             cause = f" ({message.rstrip('.')})" if message else ""
             remedy = "Check that it runs, and what is asked of it."
             raise StoreError(f"store: {where}: the server cannot be reached, or broke off{cause}. {remedy}") from None

@@ -604,6 +604,11 @@ class PostgresStore(SQLStore):
         remedy = f"Run: pg_dump --format=custom --file={path} {where}, or salience copy {where} {path}"
         raise InputError("backup", Words(where), remedy, "is for a file, and this store is on PostgreSQL")
 
+    @property
+    def is_degraded(self) -> bool:
+        """Whether a node of the cluster was unavailable to a tenant's last request, less than a minute ago."""
+        return self._runner.is_degraded
+
     def connections(self) -> dict[str, int]:
         """Return the number of connections by state: `in_use`, `idle`."""
         return self._runner.connections()
