@@ -62,7 +62,7 @@ $(VENV)/.tested: $(wildcard $(shell git ls-files)) # the fast tests passed with 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/ruff check src tests bench examples tools
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports --no-logo
 
 client: $(VENV)/.dev
