@@ -48,7 +48,9 @@ class Embedded:
 
 
 def embed_pending(services: Services, *, dry_run: bool = False, before: Callable[[], None] = lambda: None) -> Embedded:
-    """Embed the tenant's versions without a vector, in the order of their keys, and return how many.
+    """Embed the versions without a vector, in the order of their keys, and return how many.
+
+    They are those of all tenants, or of the engine's tenant if the store does not show it the others.
 
     Each page is one transaction. If the embedder fails, earlier pages stay embedded. A text that the embedder refuses
     while it answers others is skipped.
@@ -62,23 +64,24 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
         StoreError: the store failed; earlier pages stay embedded.
     """
     handle = pending_of(services)
+    tenant = None if getattr(handle, "sees_all", True) else services.tenant
     if dry_run:
-        return Embedded(count_unembedded(handle, services.tenant), 0)
+        return Embedded(count_unembedded(handle, tenant), 0)
     done, refused, after = 0, list[Memory](), FIRST
     try:
-        for page in unembedded_pages(handle, PAGE, services.tenant):
+        for page in unembedded_pages(handle, PAGE, tenant):
             if after == FIRST:
                 check_model(services)
             embedded, failure = _embeddings(services, page, before)
-            done += _put(services, handle, page, after, embedded)
+            done += _put(services, handle, page, after, embedded, tenant)
             if failure is not None:
                 raise failure
             refused += [item.memory for item in page if item.memory.content not in embedded]
             after = _key(page[-1])
     except PinnedError as error:  # vectors of this model are of no use to the store
-        return Embedded(done, count_unembedded(handle, services.tenant), str(error))
+        return Embedded(done, count_unembedded(handle, tenant), str(error))
     except EmbedderError as error:
-        return Embedded(done, count_unembedded(handle, services.tenant), str(error), answers=False)
+        return Embedded(done, count_unembedded(handle, tenant), str(error), answers=False)
     return Embedded(done, len(refused), _refusal(refused) if refused else None)
 
 

@@ -174,7 +174,7 @@ def test_keys_too_are_moved_by_a_superuser_alone_and_found_afterwards(tables, po
     run(tables, "DELETE FROM salience.commits", "GRANT salience_test_owner TO postgres")
     run(tables, *owned_by("salience_test_owner"))
     owner = postgres.dsn(psycopg.conninfo.conninfo_to_dict(tables)["dbname"], "salience_test_owner")
-    with pytest.raises(StoreError, match=r"there are rows in api_keys, .*no user but a superuser"):
+    with pytest.raises(StoreError, match=r"there are rows in .*api_keys, .*no user but a superuser"):
         citus.distribute(owner)
     citus.distribute(tables)
     assert "clear salience.api_keys" in stub.calls(tables)

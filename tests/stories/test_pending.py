@@ -235,6 +235,15 @@ def test_a_write_embeds_pending_memories_of_its_own_tenant_alone_and_upkeep_thos
     assert lacking(memory) == []
 
 
+@pytest.mark.slow
+def test_upkeep_by_a_user_who_does_not_see_all_tenants_embeds_those_of_its_own(as_application, clock, embedder):
+    with salience.connect(as_application, embedder=embedder, clock=clock) as memory:
+        memory.remember("known")
+        while_down(memory.of("other"), embedder, "of the other")
+        while_down(memory, embedder, "own")
+        assert [memory.upkeep().embedded, memory.of("other").upkeep().embedded] == [1, 1]
+
+
 def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memory, embedder, wait):
     while_down(memory, embedder, "poison", "a")
     assert memory.remember("well").status == "created"

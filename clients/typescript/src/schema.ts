@@ -542,14 +542,14 @@ export interface components {
     schemas: {
         /**
          * Health
-         * @description A health check that passed.
+         * @description A health check that passed; `degraded`: a node of the database's cluster is unavailable to some tenants.
          */
         Health: {
             /**
              * Status
-             * @constant
+             * @enum {string}
              */
-            status: "ok";
+            status: "ok" | "degraded";
         };
         /**
          * ProfileInfo

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import salience
-from salience.errors import LeaseError
+from salience.errors import LeaseError, StoreError
 from salience.maintain import upkeep
 from salience.maintain.leases import leased
 from salience.server.auth import create_key
@@ -70,6 +70,17 @@ def test_a_tenant_whose_key_is_made_meanwhile_joins_the_next_round(engine):
     assert rounds.next().tenant == "default"
     ring.add(create_key("late", ("read",), {}, None, None, datetime.now(UTC))[1])
     assert [rounds.next().tenant for _ in range(2)] == ["default", "late"]
+
+
+def test_a_server_that_may_not_list_the_keys_of_all_goes_on_with_its_own_tenant(engine):
+    ring = MemoryKeyring()
+    rounds = TenantRounds(engine, ring)
+    ring.close()
+    assert rounds.next().tenant == "default"
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            rounds.next()
+        assert rounds.next().tenant == "default"
 
 
 def test_the_more_tenants_the_shorter_the_time_between_two_passes():

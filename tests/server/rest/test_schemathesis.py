@@ -46,8 +46,8 @@ def test_a_server_on_sqlite_that_asks_for_a_key_answers_as_its_document_says(tmp
     assert len(found.links) > 5
 
 
-def test_a_server_on_postgres_that_asks_for_none_does_so_too(as_application: str) -> None:
-    found = tried(as_application, locked=False, phases=BRIEFLY)
+def test_a_server_on_postgres_that_asks_for_none_does_so_too(as_caretaker: str) -> None:
+    found = tried(as_caretaker, locked=False, phases=BRIEFLY)
     assert found.failures == []
     assert max(found.statuses) < 500
     assert 401 not in found.statuses

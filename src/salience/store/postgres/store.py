@@ -605,6 +605,11 @@ class PostgresStore(SQLStore):
         raise InputError("backup", Words(where), remedy, "is for a file, and this store is on PostgreSQL")
 
     @property
+    def sees_all(self) -> bool:
+        """Whether the user may see the rows of all tenants."""
+        return self._runner.sees_all
+
+    @property
     def is_degraded(self) -> bool:
         """Whether a node of the cluster was unavailable to a tenant's last request, less than a minute ago."""
         return self._runner.is_degraded
