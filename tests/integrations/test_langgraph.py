@@ -287,7 +287,7 @@ def test_memories_with_other_metadata_are_no_items(memory):
 def test_without_langgraph_the_import_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
     monkeypatch.delitem(sys.modules, langgraph.__name__)
-    with pytest.raises(MissingExtraError, match=r'pip install "salience\[langgraph\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install .*\[langgraph\]"'):
         importlib.import_module(langgraph.__name__)
 
 

@@ -71,5 +71,5 @@ def test_an_endpoint_and_its_client_show_no_key(double):
 
 def test_a_missing_library_is_reported_with_the_pip_line(monkeypatch):
     monkeypatch.setattr(loading, "find_spec", lambda module: None)
-    with pytest.raises(MissingExtraError, match=r'the judge \'openai\' .*pip install "salience\[llm\]"'):
+    with pytest.raises(MissingExtraError, match=r'the judge \'openai\' .*pip install .*\[llm\]"'):
         Chat(Endpoint("http://127.0.0.1:1", "model-x"), "judge")
