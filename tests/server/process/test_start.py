@@ -86,7 +86,7 @@ def test_so_is_an_embedder_that_cannot_be_loaded(refused, monkeypatch):
 
 def test_so_is_a_database_without_its_tables(refused, database):
     code, text = refused("--store", "nowhere", before=("--store", database))
-    assert (code, "No such option" in text) == (2, True)
+    assert (code, "--store goes before the command" in text) == (2, True)
     code, text = refused(before=("--store", f"{database}-is-not-there"))
     assert (code, text.count("\n")) == (1, 1)
 
