@@ -44,11 +44,11 @@ demo: $(VENV)/.installed
 	$(BIN)/salience demo
 
 test: lint
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow"
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow"
 	touch $(VENV)/.tested
 
 test-all: $(VENV)/.tested $(FRAMEWORKS)/.installed
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m slow
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow
 	$(MAKE) test-frameworks
 
 test-frameworks: $(VENV)/.dev $(FRAMEWORKS)/.installed

@@ -429,7 +429,7 @@ class OnAServer(BothStores):
 
 
 SETTINGS = settings(
-    max_examples=50, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestBothStores = BothStores.TestCase
 TestBothStores.settings = SETTINGS
@@ -438,4 +438,4 @@ TestBothStores.settings = SETTINGS
 @pytest.mark.parametrize("exact_rows", [5000, 4, 0])
 def test_a_server_answers_as_the_specification_does(tables, exact_rows):
     """With all in memory, with more than may be there now and then, and by indexes alone."""
-    run_state_machine_as_test(lambda: OnAServer(tables, exact_rows), settings=settings(SETTINGS, max_examples=25))
+    run_state_machine_as_test(lambda: OnAServer(tables, exact_rows), settings=settings(SETTINGS, max_examples=12))
