@@ -33,6 +33,7 @@ BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
 PYTHONS ?= 3.11 3.12 3.13 3.14
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes: each would compile what it imports
 DEV_EXTRAS := [dev,dist,docs,static,bge,multilingual,eval]
 SIZES  ?= 10000,100000
 PEERS  ?= all
@@ -148,7 +149,7 @@ soak: $(VENV)/.dev
 define install
 test -x $(1)/bin/python || $(PYTHON) -m venv $(1) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check uv
-VIRTUAL_ENV=$(abspath $(1)) $(1)/bin/uv pip install --quiet --editable '.$(2)' \
+VIRTUAL_ENV=$(abspath $(1)) $(1)/bin/uv pip install --quiet --compile-bytecode --editable '.$(2)' \
 	|| $(1)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.$(2)'
 touch $(1)/.installed
 endef

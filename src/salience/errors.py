@@ -108,7 +108,7 @@ class ImportLineError(InputError):
 
     def __init__(self, line: int, reason: str, remedy: str, unit: str = "line") -> None:
         self.line, self.unit = line, unit
-        problem = Words(reason.removesuffix("."))
+        problem = Words(reason.rstrip("."))
         super().__init__(f"{unit} {line}", problem, remedy, shown(problem))
 
 
