@@ -8,6 +8,7 @@ from reference import ReferenceStore
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION
+from salience.testing.read_contract import ReadContract
 from salience.testing.store_contract import StoreContract
 
 
@@ -43,37 +44,28 @@ class TestSQLiteStoreInMemory(StoreContract):
         store.close()
 
 
-class _OnAServer(StoreContract):
-    """The contract on PostgreSQL; subclasses choose the user, and how many rows are read into memory."""
+class _OnAServer:
+    """The contract on PostgreSQL; subclasses choose how many rows are read into memory.
+
+    The user owns nothing, and sees all tenants in transactions that set none.
+    """
 
     options: ClassVar[dict[str, int]] = {}
 
     @pytest.fixture
-    def dsn(self, tables):
-        return tables
-
-    @pytest.fixture
-    def store(self, dsn):
+    def store(self, as_caretaker):
         store = PostgresStore.open(
-            dsn, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5, **self.options
+            as_caretaker, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5, **self.options
         )
         yield store
         store.close()
 
 
-class TestPostgresStore(_OnAServer):
-    """As a superuser, who works in the role of the application."""
+class TestPostgresStore(_OnAServer, StoreContract):
+    """With every answer from memory."""
 
 
-class TestPostgresStoreAsACaretaker(_OnAServer):
-    """As a user who owns nothing, and sees all tenants in transactions that set none."""
-
-    @pytest.fixture
-    def dsn(self, as_caretaker):
-        return as_caretaker
-
-
-class TestPostgresStoreByIndexes(_OnAServer):
+class TestPostgresStoreByIndexes(_OnAServer, ReadContract):
     """With nothing read into memory: every answer comes from the indexes."""
 
     options: ClassVar[dict[str, int]] = {"exact_rows": 0}

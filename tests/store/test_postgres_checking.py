@@ -14,13 +14,14 @@ from sqlalchemy import create_engine, make_url
 
 import databases
 from salience.errors import BusyError, DamagedError, InputError, StoreError
-from salience.ports import Revise, Touch
-from salience.records import ANY, Scope
+from salience.ports import Erase, Revise, Touch
+from salience.records import ANY, Filter, Scope
 from salience.store import schema
+from salience.store import statements as shared
 from salience.store.postgres import PostgresStore, admin, checking, statements
 from salience.store.postgres.admin import PostgresDatabase
 from salience.store.postgres.connection import Address
-from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, stored, unit
+from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, numbers, stored, unit
 from tests.postgres_server import fresh
 
 MEND = "To mend it: salience db doctor --repair"
@@ -75,6 +76,16 @@ def names(database):
 def test_a_store_in_order_has_no_findings(database, store):
     assert database.check() == []
     assert database.check(repair=True) == []
+    assert store.check() == []
+
+
+def test_a_large_change_is_posted_part_by_part(store, monkeypatch):
+    monkeypatch.setattr(statements, "PAIRS", 4)
+    monkeypatch.setattr(shared, "CHUNK", 3)
+    add(store, *(stored(n, tags=("t", "u"), entities=("Bob",)) for n in range(11, 21)))
+    assert store.check() == []
+    assert numbers(store.gather(need(filter=Filter(tags=["u"])))) == [*range(11, 21)]
+    store.apply([Erase("default", tuple(id_of(n) for n in range(11, 20)))])
     assert store.check() == []
 
 

@@ -60,6 +60,7 @@ class UpkeepThread:
 
     def __init__(self, engine: Engine, keyring: Keyring, every: timedelta | None, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._last_error = ""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if every is not None:
@@ -88,5 +89,6 @@ class UpkeepThread:
 
     def _failed(self, error: SalienceError) -> None:
         self._metrics.upkeep_failed(error)
-        if not self._stop.is_set():
-            (_log.debug if isinstance(error, LeaseError) else _log.warning)("upkeep", detail=str(error))
+        is_new, self._last_error = str(error) != self._last_error, str(error)
+        if not self._stop.is_set():  # a lasting problem, such as a missing grant, is one warning
+            (_log.warning if is_new and not isinstance(error, LeaseError) else _log.debug)("upkeep", detail=str(error))

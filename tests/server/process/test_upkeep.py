@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 import salience
 from salience.errors import LeaseError, StoreError
@@ -111,6 +112,18 @@ def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
         keeper.stop()
     assert {type(error) for error in meter.errors} == {LeaseError}
     assert meter.registry.get_sample_value("salience_upkeep_passes_total", {"outcome": "elsewhere"}) >= 2
+
+
+def test_a_lasting_problem_is_one_warning(engine):
+    ring, meter = MemoryKeyring(), Reports(passes=6)
+    ring.close()
+    with capture_logs() as lines:
+        keeper = UpkeepThread(engine, ring, timedelta(milliseconds=1), meter)
+        keeper.start()
+        assert meter.enough.wait(30)
+        keeper.stop()
+    assert len(meter.errors) >= 2
+    assert [line["log_level"] for line in lines].count("warning") == 1
 
 
 def test_never_is_never(engine):

@@ -44,7 +44,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
 from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
-from salience.store.statements import INDEXED, Conditions, accepted, visible
+from salience.store.statements import INDEXED, Conditions, accepted, chunks, visible
 from salience.text import normalise
 
 Query = Select[Any] | CompoundSelect[Any]
@@ -55,6 +55,8 @@ COORDINATES: Final[tuple[Kind, ...]] = ("environment", "project", "user_id", "ag
 _INDEXED: Final = [memories.c[name] for name in INDEXED]
 PAGE: Final = 2_000
 """Rows read at a time by checks and repairs."""
+PAIRS: Final = 100_000
+"""Postings deleted by a statement, so that a large change meets no statement time-out."""
 _PLACE: Final = ("created_at", "turn", "id")
 """Order of the memories of a session."""
 
@@ -386,14 +388,15 @@ def read_postings(connection: Connection, tenant: str, ids: Iterable[str]) -> Po
 
 def update_postings(connection: Connection, tenant: str, scopes: Mapping[str, Scope], before: Posted) -> None:
     """Update the postings of changed memories: `scopes` maps their ids to their scopes, `before` are the old ones."""
-    if before.keys:
-        connection.exec_driver_sql(_UNPOST, {"tenant": tenant, "keys": before.keys, "numbers": before.numbers})
+    for start in range(0, len(before.keys), PAIRS):
+        part = {"keys": before.keys[start : start + PAIRS], "numbers": before.numbers[start : start + PAIRS]}
+        connection.exec_driver_sql(_UNPOST, {"tenant": tenant, **part})
     all_scopes = {**before.scopes, **scopes}
-    if all_scopes:
-        keys = {scope: coordinate_keys(scope) for scope in set(all_scopes.values())}
-        values: dict[str, Any] = {"tenant": tenant, "ids": list(all_scopes)}
+    keys = {scope: coordinate_keys(scope) for scope in set(all_scopes.values())}
+    for ids in chunks(all_scopes):
+        values: dict[str, Any] = {"tenant": tenant, "ids": ids}
         for place, name in enumerate(COORDINATES):
-            values[name] = [keys[scope][place] for scope in all_scopes.values()]
+            values[name] = [keys[all_scopes[id_]][place] for id_ in ids]
         connection.exec_driver_sql(_POST, values)
 
 
