@@ -141,11 +141,11 @@ def test_whose_rows_a_transaction_is_about_is_read_from_its_turns():
 
 
 def test_a_bad_statement_of_a_store_is_caught(stub_cluster, monkeypatch):
-    from salience.store.postgres import PostgresStore, store
+    from salience.store.postgres import PostgresStore, cache
 
     monkeypatch.setattr(
-        store,
-        "READ_STATE",
+        cache,
+        "_STATE",
         "SELECT NULL::json, max(sequence), max(epoch), false FROM tenants WHERE epoch <> {tenant}",
     )
     with recording() as record:

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -15,7 +16,7 @@ import databases
 from salience.errors import BusyError, PinnedError, StaleError, StoreError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Revise, Touch
 from salience.records import ANY, Scope
-from salience.store.postgres import PostgresStore
+from salience.store.postgres import PostgresStore, cache
 from salience.store.postgres.search import index_of
 from salience.testing.memories import (
     DIMENSION,
@@ -124,7 +125,7 @@ def test_each_scope_has_a_cache_of_its_own_and_all_are_fresh(opened):
 
 
 def test_one_index_of_a_tenant_replaces_those_of_its_scopes_before_they_hold_more(opened, monkeypatch):
-    monkeypatch.setattr("salience.store.postgres.store.FEW_ROWS", 0)
+    monkeypatch.setattr("salience.store.postgres.cache.FEW_ROWS", 0)
     store, writer = opened(), opened()
     people = ("u", "v", "w")
     add(writer, *(stored(number, user_id=[None, *people][number % 4]) for number in range(40)))
@@ -142,7 +143,7 @@ def test_one_index_of_a_tenant_replaces_those_of_its_scopes_before_they_hold_mor
 
 def test_a_large_scope_displaces_none_that_is_in_use(opened, monkeypatch):
     """Else two scopes that take turns would each be read anew for every recall."""
-    monkeypatch.setattr("salience.store.postgres.store.FEW_ROWS", 3)
+    monkeypatch.setattr("salience.store.postgres.cache.FEW_ROWS", 3)
     first, second = Scope(user_id="u"), Scope("other", user_id="u")
     store = opened(cached_rows=30)
     add(store, *(stored(number, user_id="u") for number in range(20)))
@@ -150,7 +151,7 @@ def test_a_large_scope_displaces_none_that_is_in_use(opened, monkeypatch):
     for scope, is_read in ((first, True), (second, False), (first, True)):
         assert numbers(store.gather(need(scope))) == listed(store, scope)
         assert store._indexes.was_large(scope) is not is_read
-    monkeypatch.setattr("salience.store.postgres.store.IDLE", -1.0)
+    monkeypatch.setattr("salience.store.postgres.cache.IDLE", -1.0)
     for entry in store._indexes._entries.values():
         entry.until = 0.0
     assert numbers(store.gather(need(second))) == listed(store, second)
@@ -158,7 +159,7 @@ def test_a_large_scope_displaces_none_that_is_in_use(opened, monkeypatch):
 
 
 def test_a_write_alone_reads_no_large_scope(opened, monkeypatch):
-    monkeypatch.setattr("salience.store.postgres.store.FEW_ROWS", 3)
+    monkeypatch.setattr("salience.store.postgres.cache.FEW_ROWS", 3)
     store = opened()
     add(store, *(stored(number, random_unit(number)) for number in range(10)))
     looked = need(near=Near(random_unit(4)[None], 0.9), reach=5)
@@ -167,6 +168,64 @@ def test_a_write_alone_reads_no_large_scope(opened, monkeypatch):
         assert store._indexes.was_large(EVERYTHING) is not is_read
         assert numbers(store.gather(need())) == list(range(10))
     assert not store._indexes.was_large(EVERYTHING)
+
+
+def loaders():
+    return [thread for thread in threading.enumerate() if thread.name == cache.THREAD]
+
+
+def test_a_large_scope_is_answered_by_candidates_until_a_thread_has_read_it(opened, monkeypatch):
+    monkeypatch.setattr(cache, "AT_ONCE", 3)
+    store, writer = opened(), opened()
+    add(writer, *(stored(number, random_unit(number)) for number in range(20)))
+    nearest = need(vector=random_unit(7), reach=5)
+    assert not store.gather(nearest).complete
+    for thread in loaders():
+        thread.join(30)
+    add(writer, stored(20))
+    found = store.gather(nearest)
+    assert found.complete
+    assert numbers(found) == [*range(21)]
+
+
+def test_an_index_that_cannot_be_read_in_a_thread_is_tried_again(opened, monkeypatch):
+    monkeypatch.setattr(cache, "AT_ONCE", 3)
+    store = opened()
+    add(store, *(stored(number, random_unit(number)) for number in range(20)))
+    with monkeypatch.context() as broken:
+        broken.setattr(cache, "index_of", Mock(side_effect=StoreError("store: gone")))
+        assert numbers(store.gather(need())) == [*range(20)]
+        for thread in loaders():
+            thread.join(30)
+    assert store._indexes.was_large(EVERYTHING)
+    monkeypatch.setattr(cache, "IDLE", -1.0)
+    for entry in store._indexes._entries.values():
+        entry.until = 0.0
+    store.gather(need())
+    for thread in loaders():
+        thread.join(30)
+    assert not store._indexes.was_large(EVERYTHING)
+
+
+def test_close_ends_the_thread_that_reads_an_index(opened, monkeypatch):
+    started = threading.Event()
+
+    def read(*given, is_wanted):
+        started.set()
+        while is_wanted():
+            pass
+        return index_of(*given)
+
+    monkeypatch.setattr(cache, "AT_ONCE", 3)
+    monkeypatch.setattr(cache, "index_of", read)
+    store = opened()
+    add(store, *(stored(number) for number in range(20)))
+    store.gather(need())
+    assert started.wait(30)
+    (thread,) = loaders()
+    store.close()
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_a_reader_that_waited_for_another_misses_no_change(opened, monkeypatch):
@@ -190,7 +249,7 @@ def test_a_reader_that_waited_for_another_misses_no_change(opened, monkeypatch):
             reached.wait(30)
         return index
 
-    monkeypatch.setattr("salience.store.postgres.store.index_of", read)
+    monkeypatch.setattr("salience.store.postgres.cache.index_of", read)
     monkeypatch.setattr(store._indexes, "_read", signal)
     with threads:
         assert numbers(threads.submit(store.gather, need()).result(30)) == [1]

@@ -11,7 +11,7 @@ from salience.batch import Embedding
 from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.records import ANY, Filter, Scope
 from salience.store.postgres import PostgresStore, admin, search, statements
-from salience.store.postgres.store import READ_STATE, read_state
+from salience.store.postgres.cache import read_with_state
 from salience.store.schema import memories
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import (
@@ -65,13 +65,12 @@ def test_a_reader_of_an_earlier_state_spoils_no_later_one(opened, change, after)
     add(store, stored(1), stored(2), stored(3))
     assert numbers(store.gather(need())) == [1, 2, 3]
 
-    def early(reader, row):
-        _, before = read_state(row)
+    def early(reader, _, before):
         store.apply([change])
         assert numbers(store.gather(need())) == after
         return store._indexes.of(reader, EVERYTHING, before, DIMENSION)
 
-    index = store._runner.read_after(READ_STATE.format(tenant="'default'"), "default", early)
+    index = read_with_state(store._runner, "default", early)
     seen = [int(name, 16) for name in index.ids(index.by_id["slot"])]
     assert seen in ([1, 2, 3], after)  # as of its own instant, or later
     assert numbers(store.gather(need())) == after

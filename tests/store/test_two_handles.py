@@ -79,7 +79,7 @@ def test_token_vectors_alone_rebuild_no_index(two, kind):
     first, second = two
     before = second.gather(need(vector=unit(1)))["cosine"].tolist()
     place = (
-        "salience.store.sqlite.SQLiteStore._loaded" if kind is SQLiteStore else "salience.store.postgres.store.index_of"
+        "salience.store.sqlite.SQLiteStore._loaded" if kind is SQLiteStore else "salience.store.postgres.cache.index_of"
     )
     with patch(place, side_effect=AssertionError):
         derived = [Derive("default", id_of(n), 1, memory(n).content_hash, tokens=random_tokens(n)) for n in (1, 2)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -355,11 +356,17 @@ class Search:
         return replace(batch, lexicon=own, windows=windows, entities=entities)
 
 
-def index_of(reader: Connection, query: Any, dimension: int, count: int = 0) -> Index:
-    """Return an index of the rows of a query; if about `count` are many, the server sends them part by part."""
+def index_of(
+    reader: Connection, query: Any, dimension: int, count: int = 0, is_wanted: Callable[[], bool] = lambda: True
+) -> Index:
+    """Return an index of the rows of a query.
+
+    If about `count` are many, the server sends them part by part, as long as the index `is_wanted`.
+    """
     options = {"yield_per": PART} if count > PART else {}
     rows = reader.execute(query, execution_options=options).partitions(PART)
-    return Index.empty(dimension, count + count // 4).extended(rows)  # room for later writes
+    room = count + count // 4  # for later writes
+    return Index.empty(dimension, room).extended(takewhile(lambda _: is_wanted(), rows))
 
 
 def sessions(reader: Connection, scope: Scope) -> list[SessionSpan]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import InputError, Words
-from salience.loading import uncollected
 from salience.ports import (
     Add,
     Adopt,
@@ -33,20 +31,15 @@ from salience.ports import (
     Stored,
     Touch,
 )
-from salience.records import ANY, Finding, OutOfScope, Receipt, Scope
+from salience.records import Finding, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, sessions, speakers
 from salience.store.pins import Handle, Meta, new_epoch, pinning, write_meta
 from salience.store.postgres import admin, checking, search, statements
+from salience.store.postgres.cache import FEW_ROWS, ScopeIndexes, TenantState, read_with_state
 from salience.store.postgres.checking import INDEXES
-from salience.store.postgres.connection import (
-    EXCLUSIVE,
-    SHARED,
-    Runner,
-    quoted,
-)
-from salience.store.postgres.search import PART, Size, index_of
+from salience.store.postgres.connection import EXCLUSIVE, SHARED, Runner
 from salience.store.schema import PostgresVector
 from salience.store.sql_store import WRITERS, SQLStore, T, Transaction, grouped, patience, tenant_of
 from salience.store.statements import INDEXED
@@ -56,20 +49,6 @@ EXACT_ROWS: Final = 250_000
 """Default of `exact_rows` and of `cached_rows`."""
 LOOK_AGAIN: Final = 10.0
 """Seconds after which a search checks again for a vector index."""
-INDEX_OVERHEAD: Final = 8
-"""Memory of an empty index, in rows: about 15 kB; a row of 384 dimensions takes 2 kB."""
-FEW_ROWS: Final = 5_000
-"""Memories up to which an index is always read: that takes no longer than a search by the indexes of the server."""
-IDLE: Final = 60.0
-"""Seconds without use after which an index makes room for a large one."""
-SHARE: Final = 100
-"""A size stays valid until one in this many memories may have changed, too few to change the weight of a term."""
-READ_STATE: Final = """
-    SELECT (SELECT json_object_agg(name, value) FROM meta), coalesce(max(sequence), 0),
-        coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), ''),
-        EXISTS (SELECT 1 FROM memories WHERE tenant = {tenant} AND vector IS NULL)
-    FROM tenants WHERE tenant = {tenant}"""
-"""The epoch includes the start of the server, since a restored server may reuse sequence numbers."""
 _WRITE_STATE: Final = """
     SELECT (SELECT json_object_agg(name, value) FROM meta), max(id),
         EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
@@ -83,184 +62,6 @@ _ADVANCE: Final = """
     INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (%s, %s, '')
     ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence"""
 """Advances the tenant's change sequence; its other writers wait until the transaction ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class TenantState:
-    """The state of a tenant's rows in a transaction.
-
-    Attributes:
-        sequence: last change sequence that the transaction sees.
-        epoch: differs after changes that the sequence does not count, of the tenant, store or server.
-        has_pending: whether a memory has no vector.
-    """
-
-    sequence: int
-    epoch: str
-    has_pending: bool
-
-
-def read_state(row: Any) -> tuple[Meta, TenantState]:
-    """Return the store's meta and the tenant's state from the row of `READ_STATE`."""
-    values, sequence, epoch, has_pending = row
-    meta = Meta(values or {})
-    return meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending)
-
-
-@dataclass(slots=True)
-class _Entry:
-    """What is known of a scope.
-
-    Attributes:
-        index: index of its memories; None if there are too many, or if it was not read yet.
-        state: state of the index, or in which there were too many; None if it was not read yet.
-        until: when to count them again if there are too many, in seconds of the monotonic clock.
-        is_refused: whether a recall found too many.
-        size: number of its memories, and the state in which they were counted.
-        used: when it was last used, in seconds of the monotonic clock.
-    """
-
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    index: Index | None = None
-    state: TenantState | None = None
-    until: float = 0.0
-    is_refused: bool = False
-    size: tuple[Size, TenantState] | None = None
-    used: float = 0.0
-
-    @property
-    def rows(self) -> int:
-        """Memory of the entry, in rows."""
-        index = self.index  # another thread may replace it
-        return 1 if index is None else INDEX_OVERHEAD + len(index)
-
-
-class ScopeIndexes:
-    """In-memory indexes of the most recently used scopes, updated by the change sequence of the tenant.
-
-    Each scope has an index of its own. Once those of a tenant would together hold as many rows as the tenant has
-    memories, one index of all its memories replaces them.
-
-    Args:
-        most: maximum memories of a scope with an index.
-        kept: maximum rows of all indexes; the least recently used index is evicted first.
-    """
-
-    def __init__(self, most: int, kept: int) -> None:
-        self._most = min(most, max(kept, FEW_ROWS))
-        self._kept = kept
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
-
-    def of(
-        self, reader: Connection, scope: Scope, state: TenantState, dimension: int, *, is_recall: bool = True
-    ) -> Index | None:
-        """Return an index with the live visible memories, as of the transaction or later; it may hold others, too.
-
-        None if there are more than `most`, or more than fit beside the indexes in use; they are counted again after
-        that many changes of the tenant, and after a minute. Only a recall reads more than `FEW_ROWS`: a process that
-        only writes needs no index.
-        """
-        whole, scope = Scope(scope.tenant, ANY, ANY, ANY, ANY), replace(scope, session_id=None)
-        index = self._updated(reader, whole, state, dimension)
-        if index is None:
-            index = self._updated(reader, scope, state, dimension)
-        if index is None:
-            index = self._read(reader, scope, whole, state, dimension, is_recall)
-        with self._lock:
-            rows = {key: each.rows for key, each in self._entries.items()}
-            while sum(rows.values()) > self._kept and len(rows) > 1:
-                del rows[self._entries.popitem(last=False)[0]]
-        return index
-
-    def _updated(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
-        """Return the index of a scope after the changes since its state; None if there is none."""
-        with self._lock:
-            entry = self._entries.get(scope)
-        if entry is None or entry.state is None:
-            return None
-        entry = self._entry(scope)
-        with entry.lock:
-            known, index = entry.state, entry.index
-            if known is None or known.epoch != state.epoch or (index is not None and index.dimension != dimension):
-                entry.index = entry.state = None
-            elif index is not None and state.sequence > known.sequence:
-                newer = reader.execute(statements.newer(scope, known.sequence)).partitions(PART)
-                index = index.extended(newer)
-                entry.index, entry.state = index if len(index) <= self._most else None, state
-            return entry.index
-
-    def _read(
-        self, reader: Connection, scope: Scope, whole: Scope, state: TenantState, dimension: int, is_recall: bool
-    ) -> Index | None:
-        """Read the index of a scope or of the whole tenant, unless it would have too many rows."""
-        entry, index = self._entry(scope), None
-        with entry.lock:
-            known = entry.state
-            if known is not None and known.epoch == state.epoch:
-                if entry.index is not None:  # another thread has read it, perhaps in an earlier state
-                    return self._updated(reader, scope, state, dimension)
-                is_recent = state.sequence - known.sequence <= self._most and time.monotonic() < entry.until
-                if is_recent and (entry.is_refused or not is_recall):
-                    return None
-            counted = statements.counted(statements.passing(scope), self._most + 1)
-            count = reader.execute(counted).scalar_one()
-            if count <= self._most and (is_recall or count <= FEW_ROWS):
-                held = count + sum(each.rows for key, each in self._others(scope) if key.tenant == scope.tenant)
-                if held > FEW_ROWS and scope != whole and self.size(reader, whole, state).documents <= held:
-                    index = self._read(reader, whole, whole, state, dimension, is_recall)
-                if index is not None:
-                    with self._lock:
-                        for key in [key for key in self._entries if key.tenant == scope.tenant and key != whole]:
-                            del self._entries[key]
-                    return index
-                if count <= FEW_ROWS or count <= self._kept - self._in_use(scope, is_whole=scope == whole):
-                    with uncollected():
-                        index = index_of(reader, statements.all_rows(scope), dimension, count)
-            entry.index, entry.state, entry.is_refused = index, state, is_recall
-            entry.until = time.monotonic() + IDLE
-            return index
-
-    def _in_use(self, scope: Scope, *, is_whole: bool) -> int:
-        """Return the rows of other indexes that were used lately, without those that one of a whole tenant replaces."""
-        since = time.monotonic() - IDLE
-        others = [(key, each) for key, each in self._others(scope) if not (is_whole and key.tenant == scope.tenant)]
-        return sum(each.rows for _, each in others if each.used >= since)
-
-    def _others(self, scope: Scope) -> list[tuple[Scope, _Entry]]:
-        with self._lock:
-            return [(key, each) for key, each in self._entries.items() if key != scope and each.index is not None]
-
-    def size(self, reader: Connection, scope: Scope, state: TenantState) -> Size:
-        """Return the size of a scope, counted again when a hundredth of the memories may have changed."""
-        entry = self._entry(scope)
-        with entry.lock:
-            if entry.size is not None:
-                size, then = entry.size
-                if then.epoch == state.epoch and state.sequence - then.sequence <= size.documents // SHARE:
-                    return size
-            size = Size(*reader.execute(statements.size(scope)).one())
-            entry.size = (size, state)
-            return size
-
-    def was_large(self, scope: Scope) -> bool:
-        """Return whether the scope had too many memories for an index at its last read."""
-        with self._lock:
-            entry = self._entries.get(replace(scope, session_id=None))
-        return entry is not None and entry.state is not None and entry.index is None
-
-    def clear(self) -> None:
-        """Drop all indexes."""
-        with self._lock:
-            self._entries.clear()
-
-    def _entry(self, scope: Scope) -> _Entry:
-        scope = replace(scope, session_id=None)  # a session hides nothing
-        with self._lock:
-            entry = self._entries.setdefault(scope, _Entry())
-            self._entries.move_to_end(scope)
-            entry.used = time.monotonic()
-            return entry
 
 
 @dataclass(eq=False)
@@ -336,13 +137,14 @@ class PostgresStore(SQLStore):
             create=create,
         )
         handle = Handle(Model(embedder, dimension, fingerprint), runner.where)
-        indexes, is_iterative = ScopeIndexes(exact_rows, cached_rows), found.pgvector >= admin.ITERATIVE_SCAN
+        indexes = ScopeIndexes(runner, exact_rows, cached_rows)
         try:
             meta = runner.read("", Meta.read)
             language = handle.check_opening(meta, language, "database", moving=moving)
         except BaseException:
             runner.close()
             raise
+        is_iterative = found.pgvector >= admin.ITERATIVE_SCAN
         return cls(runner, handle, language, busy_timeout, exact_rows, indexes, is_iterative)
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
@@ -488,8 +290,7 @@ class PostgresStore(SQLStore):
         scope, directed = need.scope, need.vector is not None or need.near is not None
         is_large = need.as_of is None and self._indexes.was_large(scope)
 
-        def read(reader: Connection, row: Any) -> tuple[Meta, Callable[[], Batch] | None]:
-            meta, state = read_state(row)
+        def read(reader: Connection, meta: Meta, state: TenantState) -> tuple[Meta, Callable[[], Batch] | None]:
             if directed and not self._handle.accepts(meta.pin()):
                 return meta, None
             activations, dimension = Activations(), self._dimension(meta)
@@ -509,8 +310,7 @@ class PostgresStore(SQLStore):
 
         while True:
             settings = search.settings(need, self._is_iterative) if is_large else {}
-            query = READ_STATE.format(tenant=quoted(scope.tenant))
-            meta, answer = self._runner.read_after(query, scope.tenant, read, **settings)
+            meta, answer = read_with_state(self._runner, scope.tenant, read, **settings)
             if directed:
                 self._handle.check_vectors(meta.pin())  # after the transaction: it may call a provider
             if answer is not None:
@@ -549,23 +349,21 @@ class PostgresStore(SQLStore):
         if as_of is None and self._indexes.was_large(scope):
             return self._runner.read(scope.tenant, lambda reader: search.speakers(reader, scope, names))
 
-        def read(reader: Connection, row: Any) -> list[str] | Index:
-            meta, state = read_state(row)
+        def read(reader: Connection, meta: Meta, state: TenantState) -> list[str] | Index:
             index = self._index(reader, scope, self._dimension(meta), state, as_of)
             return search.speakers(reader, scope, names) if index is None else index
 
-        found = self._runner.read_after(READ_STATE.format(tenant=quoted(scope.tenant)), scope.tenant, read)
+        found = read_with_state(self._runner, scope.tenant, read)
         return found if isinstance(found, list) else speakers(found, scope, names)
 
     def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
         """Return the sessions of the live visible memories, in the order of their first memory."""
 
-        def read(reader: Connection, row: Any) -> list[SessionSpan] | Index:
-            meta, state = read_state(row)
+        def read(reader: Connection, meta: Meta, state: TenantState) -> list[SessionSpan] | Index:
             index = self._index(reader, scope, self._dimension(meta), state, as_of)
             return search.sessions(reader, scope) if index is None else index
 
-        found = self._runner.read_after(READ_STATE.format(tenant=quoted(scope.tenant)), scope.tenant, read)
+        found = read_with_state(self._runner, scope.tenant, read)
         return found if isinstance(found, list) else sessions(found, scope)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
@@ -620,7 +418,7 @@ class PostgresStore(SQLStore):
 
     def close(self) -> None:
         """Close the connections; further calls raise `StoreError`."""
-        self._indexes.clear()
+        self._indexes.close()
         self._runner.close()
 
     def _read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
