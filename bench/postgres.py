@@ -213,7 +213,7 @@ class Bench:
         entries = self.corpus.pairs()
         say("loading")
         took = 0.0
-        with opened(self.owner, statement_timeout=3600) as engine, opened(str(self.file)) as file:
+        with opened(self.owner) as engine, opened(str(self.file)) as file:
             for tenant, size in enumerate(self.sizes):
                 path = self.folder / "export.jsonl"
                 write_export(path, islice(entries, size))
