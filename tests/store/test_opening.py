@@ -10,6 +10,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -372,13 +373,37 @@ def test_the_code_knows_the_revisions_that_the_migrations_make():
     assert scripts().get_heads() == [schema.HEAD]
 
 
-def test_the_migrations_make_the_tables_of_the_schema(opened, path):
+def tables_of(connection):
+    """Return the columns, indexes and keys of each table, in any order, and whether it has row ids."""
+
+    def pragma(name, of=""):
+        return connection.exec_driver_sql(f"PRAGMA {name}{of and f'({of})'}").all()
+
+    found = {}
+    for _, name, _, _, without_rowid, _ in pragma("table_list"):
+        indexes = [
+            (row[2:], [place[2] for place in pragma("index_info", row[1])]) for row in pragma("index_list", name)
+        ]
+        columns, keys = (sorted(row[1:] for row in pragma(part, name)) for part in ("table_info", "foreign_key_list"))
+        found[name] = columns, sorted(indexes), keys, without_rowid
+    return found
+
+
+def test_the_migrations_make_the_tables_of_the_schema(opened, path, tmp_path):
     opened().close()
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.connect() as connection:
+    migrated = create_engine(f"sqlite:///{tmp_path}/migrated.db")
+    with migrated.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", scripts().dir)
+        command.upgrade(config, "head")
         options = {"include_object": lambda found, *_: found.info != schema.SERVER}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
-    engine.dispose()
+        by_migrations = tables_of(connection)
+    created = create_engine(f"sqlite:///{path}")
+    with created.connect() as connection:
+        assert tables_of(connection) == by_migrations
+    for engine in (migrated, created):
+        engine.dispose()
 
 
 def test_every_key_begins_with_the_tenant():

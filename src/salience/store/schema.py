@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -27,8 +28,10 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 from sqlalchemy.types import UserDefinedType
 
 _HEADER: Final = 4
@@ -223,7 +226,7 @@ touches: Final = Table(
     Column("importance", Double, nullable=False),
     ForeignKeyConstraint(  # in a file, it would need an index by memory
         ["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE", info=SERVER
-    ),
+    ).ddl_if(dialect="postgresql"),
     Index(None, "tenant", "at"),
     sqlite_with_rowid=False,
 )
@@ -343,3 +346,23 @@ meta: Final = Table(
     Column("name", TEXT(), primary_key=True),  # see `store/pins.py`
     Column("value", TEXT(), nullable=False),
 )
+
+
+@compiles(CreateColumn, "sqlite")
+def _without_columns_of_a_server(element: CreateColumn, compiler: Any, **options: Any) -> str | None:
+    return None if element.element.info == SERVER else compiler.visit_create_column(element, **options)
+
+
+@cache
+def creation() -> tuple[str, ...]:
+    """Return the statements that create the tables of `HEAD` in a new SQLite file."""
+    tables = [table for table in metadata.sorted_tables if table.info != SERVER]
+    indexes = [index for table in tables for index in table.indexes if index.info != SERVER]
+    made = [CreateTable(table) for table in tables] + [
+        CreateIndex(index) for index in sorted(indexes, key=lambda index: str(index.name))
+    ]
+    return (
+        *(str(statement.compile(dialect=sqlite.dialect())) for statement in made),
+        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL CONSTRAINT alembic_version_pkc PRIMARY KEY)",
+        f"INSERT INTO alembic_version VALUES ('{HEAD}')",  # noqa: S608 - a constant
+    )

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.ports import Distinguish
-from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
+from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS, creation
 
 PAGE_SIZE: Final = 8192
 """Bytes in a page of a new file: a memory takes two to three kilobytes, and would leave half of 4,096 empty."""
@@ -260,11 +260,19 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 def _migrate(writer: Connection, path: str, distinguish: Distinguish | None) -> None:
-    """Run the missing migrations under the write lock, unless another process did so while we waited for it."""
+    """Create or migrate the tables under the write lock, unless another process did so while we waited for it.
+
+    A new file needs no migration, which takes a third of the time.
+    """
     with writer.begin():
-        if revision_of(writer, path) == HEAD:
+        revision = revision_of(writer, path)
+        if revision == HEAD:
             return
-        _upgrade(writer, distinguish)
+        if revision is None:
+            for statement in creation():
+                writer.exec_driver_sql(statement)
+        else:
+            _upgrade(writer, distinguish)
         writer.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
 
 
