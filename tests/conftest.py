@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import salience
 from salience.engine import Engine
@@ -18,6 +19,8 @@ from tests.postgres_server import Elsewhere, Server, database, postgres
 sys.path.insert(0, str(Path(__file__).parent))  # where the helpers of the tests are
 import databases
 
+settings.register_profile("brief", max_examples=40)  # pytest --hypothesis-profile=default runs 100
+settings.load_profile("brief")
 __all__ = ["database", "postgres"]  # fixtures for every test
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background

@@ -357,10 +357,9 @@ def _without_columns_of_a_server(element: CreateColumn, compiler: Any, **options
 def creation() -> tuple[str, ...]:
     """Return the statements that create the tables of `HEAD` in a new SQLite file."""
     tables = [table for table in metadata.sorted_tables if table.info != SERVER]
-    indexes = [index for table in tables for index in table.indexes if index.info != SERVER]
-    made = [CreateTable(table) for table in tables] + [
-        CreateIndex(index) for index in sorted(indexes, key=lambda index: str(index.name))
-    ]
+    of_tables = (index for table in tables for index in table.indexes if index.info != SERVER)
+    indexes = sorted(of_tables, key=lambda index: str(index.name))
+    made: list[CreateTable | CreateIndex] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
     return (
         *(str(statement.compile(dialect=sqlite.dialect())) for statement in made),
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL CONSTRAINT alembic_version_pkc PRIMARY KEY)",
