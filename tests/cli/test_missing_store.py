@@ -54,3 +54,9 @@ def test_a_command_that_stores_makes_the_file_and_no_folder(run, tmp_path, comma
     assert list(tmp_path.iterdir()) == []
     run("--store", str(tmp_path / "agent.db"), *command, input=lines)
     assert (tmp_path / "agent.db").exists()
+
+
+@pytest.mark.parametrize("command", [["recall", "query"], ["status"], ["db", "status"], ["remember", "Tea"]])
+def test_a_folder_is_named_as_such(run, tmp_path, command):
+    printed = run("--store", str(tmp_path), *command, code=1).stderr
+    assert printed == f"salience: store: {tmp_path}: it is a folder. Name a file in it.\n"

@@ -35,6 +35,7 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
     sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
+_FOLDER: Final = "it is a folder. Name a file in it."
 _lenient: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 """Decodes text. Bytes that are not UTF-8 become lone surrogates, which `rows` reports; the driver's own error for them
 has no code and quotes the text."""
@@ -63,6 +64,8 @@ def as_store_error(path: str, error: DBAPIError | sqlite3.Error) -> StoreError |
     if extended == sqlite3.SQLITE_CONSTRAINT_UNIQUE:  # only (tenant, home, key) is unique besides the keys
         return ConflictError("key: the idempotency key is taken by another memory there. Use a new key.")
     code = extended & 0xFF  # the low byte of an extended code is the primary one
+    if code == sqlite3.SQLITE_CANTOPEN and Path(path).is_dir():
+        return NotAStoreError(f"store: {path}: {_FOLDER}")
     name = getattr(cause, "sqlite_errorname", type(cause).__name__)
     kind, remedy = _ERRORS.get(code, (StoreError, f"SQLite failed with {name}. Check the file."))
     return kind(f"store: {path}: {remedy}")
@@ -81,7 +84,7 @@ def prepare(path: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
     with _making(f"store: {path}: it"):
         if file.is_dir():
-            raise NotAStoreError(f"store: {path}: it is a folder. Name a file in it.")
+            raise NotAStoreError(f"store: {path}: {_FOLDER}")
         for place in (file.parent, file):  # SQLite needs the folder too, for its journal
             if place.exists() and not os.access(place, os.W_OK):
                 raise ReadOnlyError(f"store: {place} cannot be written. Make it writable, or choose another place.")

@@ -560,7 +560,7 @@ def mapped(where: str) -> Iterator[None]:
             message = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's message, without a password
             message = _NAMED.sub(r"\1 ...", message)
             cause = f" ({message.rstrip('.')})" if message else ""
-            remedy = "Check that it runs, and what is asked of it."
+            remedy = "Check the address, and that the server runs."
             raise StoreError(f"store: {where}: the server cannot be reached, or broke off{cause}. {remedy}") from None
-        remedy = "Look that up; check the database."
+        remedy = "Look up the code in the documentation of PostgreSQL."
         raise StoreError(f"store: {where}: PostgreSQL failed with SQLSTATE {code}. {remedy}") from None
