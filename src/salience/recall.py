@@ -45,8 +45,8 @@ from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memor
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
 from salience.text import Tokeniser, phrases
 
-MIN_REACH: Final = 100
-"""Smallest number of nearest memories, and of memories with a rare term, to request from an indexed store."""
+MIN_REACH: Final = 150
+"""Smallest number of nearest memories, and of other memories that match terms, to request from an indexed store."""
 REACH_PER_HIT: Final = 4
 """Memories to request per wanted hit."""
 MAX_REACH: Final = 1600
@@ -222,7 +222,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         distinctions="distinctions" in parts,
         neighbours="neighbours" in parts,
         candidates=profile.candidate_count(limit),
-        reach=reach_for(depth or limit),
+        reach=reach_for(depth or limit) * (2 if "spread" in profile.stages else 1),  # near the best may be far
         latest=profile.favours_latest,
         limit=limit,
         depth=depth,
@@ -369,10 +369,10 @@ def search(
         if batch.floor is not None:
             need = replace(need, pruning=widen(ranked))
             continue
-        reach = GROWTH * (need.reach or MAX_REACH)
-        if reach > MAX_REACH or not (may_become_exact(ranked) or lacks_candidates(ranked)):
+        reach = need.reach or MAX_REACH
+        if reach >= MAX_REACH or not (may_become_exact(ranked) or lacks_candidates(ranked)):
             return ranked
-        need = replace(need, reach=reach)
+        need = replace(need, reach=min(GROWTH * reach, MAX_REACH))
 
 
 def _respelt(

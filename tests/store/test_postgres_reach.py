@@ -101,6 +101,40 @@ def test_no_more_memories_hold_a_term_than_there_are(both):
     assert batch.entities.frequency.tolist() == [batch.entities.documents]
 
 
+@pytest.mark.parametrize("filter", [Filter(), Filter(kinds=("x",))], ids=["all", "filtered"])
+@pytest.mark.parametrize("vector", [unit(1), None], ids=["vector", "words alone"])
+def test_memories_that_match_several_words_are_candidates_though_none_of_the_words_is_rare(both, filter, vector):
+    """Whatever matches as well and does not pass the filter."""
+    _, store = both
+    words, far = ("red", "green", "blue"), unit(0, 1)
+    add(store, *(stored(number, unit(1), (), kind="x") for number in range(4)))
+    add(store, *(stored(number, far, (words[number % 3],), kind="x") for number in range(4, 94)))
+    add(store, *(stored(100 + number, far, words, kind="x") for number in range(3)))
+    add(store, *(stored(200 + number, far, words, kind="y") for number in range(60 if filter != Filter() else 0)))
+    found = numbers(store.gather(need(vector=vector, terms=words, filter=filter, reach=4)))
+    assert {100, 101, 102} <= set(found)
+    assert len(found) < 20
+
+
+def test_of_memories_that_match_a_word_those_nearest_to_the_query_are_candidates(both):
+    _, store = both
+    add(store, *(stored(number, unit(1), ("blue",)) for number in range(10)))
+    add(store, *(stored(number, unit(1, 0.1 * number), ("red",)) for number in range(10, 30)))
+    assert numbers(store.gather(need(vector=unit(1), terms=("red",), reach=4))) == [0, 1, 2, 3, 10, 11, 12, 13]
+
+
+def test_the_number_of_windows_with_a_word_is_estimated(both):
+    """Neighbours of candidates are candidates, and would count turns of conversations too often."""
+    whole, indexes = both
+    sessions = {number: {"session_id": f"s{number // 20}", "turn": number} for number in range(200)}
+    draw, words = np.random.default_rng(1), (("old",), ("new",), ("old", "new"), ("red",))
+    add(whole, *(stored(n, terms=words[draw.integers(4)], **sessions.get(n, {})) for n in range(400)))
+    asked = {"vector": random_unit(1000), "terms": ("old", "new", "none"), "windows": True}
+    right, found = (store.gather(need(**asked, reach=60)).windows for store in (whole, indexes))
+    assert found.document_frequency == pytest.approx(right.document_frequency, rel=0.15)
+    assert found.average_length == pytest.approx(right.average_length, rel=0.15)
+
+
 @pytest.mark.parametrize("columns", [{"fact"}, {"successor"}, {"supersedes"}])
 def test_what_holds_in_the_place_of_a_candidate_is_one_too(both, columns):
     """Else the nearest, which were replaced by what is far from the query, would be all that ranking sees."""
@@ -170,7 +204,7 @@ def test_those_whose_time_is_over_keep_no_place(tables, monkeypatch, clock, prof
     """As many as were asked for come, though more than a store is asked for at first are nearer and expired."""
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
     kept = {f"kept {number}": 0.5 for number in range(3)}
-    over = {f"over {number}": 0.9 for number in range(130)}
+    over = {f"over {number}": 0.9 for number in range(180)}
     with salience.connect(tables, embedder=PlantedEmbedder({**kept, **over}), profile=profile, clock=clock) as memory:
         memory.remember_many([*({"content": text} for text in kept), *({"content": text, "ttl": 60} for text in over)])
         clock.advance(minutes=2)
@@ -181,7 +215,7 @@ def test_those_whose_time_is_over_keep_no_place(tables, monkeypatch, clock, prof
 def test_a_question_about_a_time_alone_reaches_what_lies_in_it(tables, monkeypatch, clock):
     """However far the words and the meaning of these memories are from the question."""
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
-    near = {f"what happened {number}": 0.9 for number in range(130)}
+    near = {f"what happened {number}": 0.9 for number in range(180)}
     day = {"sowed beans": 0.0, "wrote to Ben": 0.0}
     with salience.connect(tables, embedder=PlantedEmbedder({**near, **day}), clock=clock) as memory:
         memory.remember_many([{"content": text} for text in near])
@@ -195,7 +229,7 @@ def test_a_question_about_a_time_alone_reaches_what_lies_in_it(tables, monkeypat
 
 def test_a_question_about_a_time_alone_reaches_stated_times_and_sessions(tables, monkeypatch, clock):
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
-    near = {f"what happened {number}": 0.9 for number in range(130)}
+    near = {f"what happened {number}": 0.9 for number in range(180)}
     far = {"We fly on 20 May": 0.0, "sowed beans": 0.0}
     with salience.connect(tables, embedder=PlantedEmbedder({**near, **far}), clock=clock) as memory:
         memory.remember("We fly on 20 May")
@@ -262,7 +296,7 @@ def remembered_in_turn(memory, clock, texts):
 
 def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock):
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
-    cosines = {f"note {number}": 0.75 + number / 1000 for number in range(150)}
+    cosines = {f"note {number}": 0.75 + number / 1000 for number in range(180)}
     with salience.connect(tables, embedder=PlantedEmbedder(cosines), profile="memlayer", clock=clock) as memory:
         far, *_, near = (receipt.memory.id for receipt in remembered_in_turn(memory, clock, cosines))
         assert memory.explain("query", near, limit=1, min_score=0.5).stage == "returned"
@@ -335,12 +369,12 @@ def test_words_lead_to_what_is_there_and_to_nothing_else(opened, seed):
 
 @pytest.fixture
 def near(tables, monkeypatch, clock):
-    """Return a function that asks indexes for the only memory near the query, among 120 far and later ones."""
+    """Return a function that asks indexes for the only memory near the query, among 180 far and later ones."""
     embedder = PlantedEmbedder({"near": 0.9})
     with salience.connect(tables, embedder=embedder, clock=clock) as memory:
         made = memory.remember("near").memory
         clock.advance(days=1)
-        memory.remember_many([{"content": f"far {number}"} for number in range(120)])
+        memory.remember_many([{"content": f"far {number}"} for number in range(180)])
     with admin.PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=0) as database:
         database.index()
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")

@@ -6,7 +6,7 @@ visible memories come from separate queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 from sqlalchemy import Connection, Select, select
 
-from salience.batch import CONTEXT_RADIUS, WINDOW_RADIUS, Batch, Vectors32
+from salience.batch import CONTEXT_RADIUS, WINDOW_RADIUS, Batch, Floats, Lexicon, Vectors32
 from salience.ports import Need, SessionSpan
 from salience.records import PERIOD, Filter, Scope
 from salience.store.index import Activations, Index, gather
+from salience.store.index.view import view_of
 from salience.store.postgres import statements
 from salience.store.rows import of_vector
 from salience.store.schema import PostgresVector, memories
@@ -33,22 +34,20 @@ _FEW: Final = 15_000
 """Memories up to which a full scan is no slower than the vector index: see docs/decisions/0027."""
 MANY: Final = 8
 """Vectors up to which a scan for each of them is faster than to read all vectors once."""
-_EF: Final = 400
-_EF_LIMIT: Final = 1_000
-"""Minimum and maximum breadth of a search in the index; the maximum is pgvector's limit."""
+_EF: Final = 1_000
+"""Breadth of a search in the index: pgvector's limit."""
 _REPLACING: Final = frozenset({"supersedes", "successor", "fact"})
 """Columns that depend on the successors of a memory."""
 
 
-def settings(need: Need, is_iterative: bool) -> dict[str, object]:
+def settings(is_iterative: bool) -> dict[str, object]:
     """Return the settings of the transaction of a search.
 
     Without sorting, the planner uses the indexes; row-level security distorts its estimates. An iterative search
     continues until it has found enough.
     """
-    breadth = max(need.reach or 0, need.candidates or 0, _EF)
     iterative = {"hnsw.iterative_scan": "relaxed_order"} if is_iterative else {}
-    return {"enable_sort": "off", "hnsw.ef_search": min(breadth, _EF_LIMIT), **iterative}
+    return {"enable_sort": "off", "hnsw.ef_search": _EF, **iterative}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class Candidates:
         beyond: upper bound of the cosines of all other memories.
         approximate: whether `beyond` is an estimate, since the vector index found the nearest.
         line: ids of the candidates and of their neighbours in sessions; None if not known yet.
-        closed: ids whose heirs are among `ids`.
+        closed: those of `ids` that are no neighbours in sessions; their heirs are among them.
     """
 
     ids: frozenset[str] | Select[Any]
@@ -140,7 +139,7 @@ class Search:
                 batch = replace(batch, complete=False, beyond=beyond, approximate=chosen.approximate)
             elif counts_windows:  # window statistics are estimated: others might rank higher
                 batch = replace(batch, complete=False, beyond=1.0)
-            return batch if size is None else self._with_statistics(batch, found, chosen.frequency, size)
+            return batch if size is None else self._with_statistics(batch, found, chosen, size)
 
         return answer
 
@@ -187,7 +186,7 @@ class Search:
         return Candidates(ids, self._frequency(), beyond=beyond, approximate=approximate)
 
     def _best(self, reach: int) -> Candidates:
-        """Return the nearest memories, those without a vector, holders of rare terms, and all their successors."""
+        """Return the nearest memories, those without a vector, those that fit best by words, and their successors."""
         need = self.need
         ids, beyond, approximate = self._near_query(reach)
         queries: list[Select[Any]] = []
@@ -199,7 +198,8 @@ class Search:
             if cue.sessions is None:
                 start, end = (None if edge is None else microseconds(edge) for edge in (cue.start, cue.end))
                 queries.append(statements.stating(self.scope, need.filter, start, end, reach))
-        rows = statements.holders(self.scope, need.filter, self.keys, reach, queries)
+        vector, documents = of_vector(need.vector), self.size().documents if self.keys else 0
+        rows = statements.holders(self.scope, need.filter, self.keys, vector, documents, reach, ids, queries)
         found: Sequence[Any] = self.reader.execute(rows).all() if rows is not None else []
         frequency = {key: count for key, count, id_ in found if id_ is None}
         ids |= {id_ for _, _, id_ in found if id_ is not None}
@@ -219,7 +219,7 @@ class Search:
             beyond=beyond,
             approximate=approximate,
             line=known if line else None,
-            closed=closed if heirs else frozenset(),
+            closed=closed,
         )
 
     def _near_query(self, count: int) -> tuple[frozenset[str], float, bool]:
@@ -323,28 +323,49 @@ class Search:
             found.append(statements.heirs_of(scope, unclosed))
         return index_of(self.reader, statements.rows_of(scope, *found), self.dimension)
 
-    def _with_statistics(self, batch: Batch, found: Index, frequency: Mapping[int, int], size: Size) -> Batch:
+    def _windows(self, found: Index, sample: Set[str], own: Lexicon) -> Lexicon:
+        """Return `own` with the estimated average length of windows, and number of windows with each term.
+
+        Both come from a sample of the memories. A window in which k memories have a term counts as 1/k for each of
+        them, so that it counts once. Each memory with the term outside the sample counts as much as those in it and one
+        more on average, which is alone with the term in as many windows as memories usually are.
+        """
+        view = view_of(found, self.scope, microseconds(self.need.now))
+        sampled = np.array([id_ in sample for id_ in found.ids(view.slots)], np.bool_)
+
+        def summed(values: Floats) -> Floats:
+            return np.asarray(values + np.append(values, 0.0)[view.neighbours].sum(axis=0))
+
+        usual, counts = summed(np.ones(len(view)))[sampled].sum() / max(sampled.sum(), 1), list[float]()
+        for term, frequency in zip(self.need.terms, own.document_frequency.tolist(), strict=True):
+            number = found.codes.terms.get(self.need.corrections.get(term, term), -1)
+            held, occurrences = np.zeros(len(view)), view.occurrences(number)
+            held[occurrences.places[occurrences.own > 0]] = 1.0
+            each = summed(1 / np.maximum(summed(held), 1.0))[sampled & (held > 0)]
+            others = max(frequency - len(each), 0.0)
+            counts.append(each.sum() + others * (each.sum() + usual) / (len(each) + 1))
+        ratio = view.window_length[sampled].sum() / max(view.length[sampled].sum(), 1.0)
+        return replace(
+            own,
+            average_length=float(own.average_length * ratio),
+            document_frequency=np.clip(counts, own.document_frequency, own.documents),
+        )
+
+    def _with_statistics(self, batch: Batch, found: Index, chosen: Candidates, size: Size) -> Batch:
         """Return the batch with the statistics of all visible memories.
 
         Those of windows are estimated: the ratios of windows to memories, for a term and for lengths, come from the
         candidates. Exact counts would need every memory of every session.
         """
-        own, windows, entities = batch.lexicon, batch.windows, batch.entities
+        own, windows, entities, frequency = batch.lexicon, batch.windows, batch.entities, chosen.frequency
         if own is not None:
             average = size.terms / size.documents if size.documents else 0.0
             held = np.array([frequency[key] for key in self.terms], np.float64)
             held = np.minimum(held, size.documents)  # the counts may be slightly older
             own = replace(own, documents=size.documents, average_length=average, document_frequency=held)
-        if windows is not None and batch.lexicon is not None and own is not None:
-            few = batch.lexicon
-            ratio = windows.average_length / few.average_length if few.average_length else 1.0
-            spread = np.maximum(windows.document_frequency / np.maximum(few.document_frequency, 1.0), 1.0)
-            windows = replace(
-                windows,
-                documents=own.documents,
-                average_length=own.average_length * ratio,
-                document_frequency=np.minimum(own.document_frequency * spread, own.documents),
-            )
+        if windows is not None and own is not None:
+            estimated = self._windows(found, chosen.closed or frozenset(batch.ids), own)
+            windows = replace(estimated, postings=windows.postings, length=windows.length)
         if entities is not None:
             named = {found.codes.entities[name]: frequency[key] for name, key in self.names.items() if frequency[key]}
             entities = replace(

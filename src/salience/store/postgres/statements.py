@@ -27,6 +27,7 @@ from sqlalchemy import (
     Double,
     FromClause,
     Select,
+    all_,
     and_,
     any_,
     cast,
@@ -40,7 +41,7 @@ from sqlalchemy import (
     union,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
 from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
@@ -57,6 +58,10 @@ PAGE: Final = 2_000
 """Rows read at a time by checks and repairs."""
 PAIRS: Final = 100_000
 """Postings deleted by a statement, so that a large change meets no statement time-out."""
+SCAN: Final = 20_000
+"""Maximum number of postings to count in a search for memories that match several keys."""
+POOL: Final = 4
+"""Memories to compare by their vectors, for each one that such a search returns."""
 _PLACE: Final = ("created_at", "turn", "id")
 """Order of the memories of a session."""
 
@@ -157,40 +162,55 @@ def frequencies(scope: Scope, keys: Sequence[int]) -> Select[Any]:
 
 
 def holders(
-    scope: Scope, filter: Filter, keys: Sequence[int], budget: int, more: Sequence[Select[Any]] = ()
+    scope: Scope,
+    filter: Filter,
+    keys: Sequence[int],
+    vector: bytes | None,
+    documents: int,
+    count: int,
+    near: Ids,
+    more: Sequence[Select[Any]] = (),
 ) -> Query | None:
     """Return rows of key, number of memories with it, and id: of each search key the first two, of memories the id.
 
-    The ids are of memories that pass `filter` and have one of the rarest keys, of which there are no more than `budget`
-    in total; if the rarest key alone has more, of the first `budget` of them. All other memories can match only more
-    frequent keys: the idea of MaxScore (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
+    The ids are of the `count` memories that pass `filter`, are not among `near`, and fit best: by their share of the
+    keys, where a key that df of N `documents` have weighs ln(1 + N / df), plus their cosine to `vector`. Only the
+    `POOL` x `count` best by keys are compared with the vector. Only the rarest keys count, which have up to `SCAN`
+    postings in total, or the first `SCAN` postings of the rarest key: all other memories can match only more frequent
+    keys, the idea of MaxScore (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
 
     The ids of the queries `more` are added. Returns None if there are neither keys nor such queries.
     """
     found = [select(null(), null(), ids.subquery().c.id) for ids in more]
     if keys:
         requested = _requested(keys)
-        numbers = func.array_agg(aggregate_order_by(postings.c.number, postings.c.number), type_=ARRAY(BigInteger))
+        numbers = func.array_agg(postings.c.number, type_=ARRAY(BigInteger))
         posted = (
             select(func.count().label("df"), numbers.label("numbers"))
             .where(*_posted(scope), postings.c.key == requested.c.key)
             .lateral("posted")
         )
         total = func.sum(posted.c.df).over(order_by=(posted.c.df, requested.c.key), rows=(None, 0))
+        weight = func.ln(1 + documents / cast(func.nullif(posted.c.df, 0), Double))
         held = (
-            select(requested.c.key, posted.c.df, posted.c.numbers, total.label("total"))
+            select(requested.c.key, *posted.c, total.label("total"), (weight / func.sum(weight).over()).label("share"))
             .select_from(requested.join(posted, true()))
             .cte("held")
         )
         # of the rarest key, the total is its own number, since all keys before it are of no memory
-        within = select(func.unnest(held.c.numbers[1:budget])).where(
-            or_(held.c.total <= budget, held.c.total == held.c.df)
-        )
-        found = [
-            select(held.c.key, held.c.df, cast(null(), TEXT())),
-            select(null(), null(), memories.c.id).where(*live(scope), *accepted(filter), memories.c.number.in_(within)),
-            *found,
-        ]
+        within = or_(held.c.total <= SCAN, held.c.total == held.c.df)
+        each = select(func.unnest(held.c.numbers[1:SCAN]).label("number"), held.c.share).where(within).subquery("each")
+        share, passing = func.sum(each.c.share).label("share"), [*live(scope), *accepted(filter)]
+        pool: Select[Any] = select(each.c.number, share).group_by(each.c.number).order_by(share.desc(), each.c.number)
+        if filter != Filter():
+            pool = pool.join(memories, memories.c.number == each.c.number).where(*passing)
+        matching = pool.limit(POOL * count).subquery("matching")
+        sent = literal(vector, PostgresVector())
+        fit = matching.c.share - func.coalesce(memories.c.vector.op("<#>", return_type=Double)(sent), 0.0)
+        best = select(memories.c.id).join(matching, memories.c.number == matching.c.number)
+        best = best.where(*passing, memories.c.id != all_(_array(near))).order_by(fit.desc(), memories.c.id)
+        counts = select(held.c.key, held.c.df, cast(null(), TEXT()))
+        found = [counts, select(null(), null(), best.limit(count).subquery("best").c.id), *found]
     return union_all(*found) if found else None
 
 

@@ -281,7 +281,7 @@ class PostgresStore(SQLStore):
         """Return the candidates as columns, rows ordered by id.
 
         If few memories are visible, all are candidates. Otherwise the vector index finds the nearest and the postings
-        find the holders of rare terms, and the batch is not `complete`.
+        find those that match terms, and the batch is not `complete`.
 
         Raises:
             PinnedError: vectors of another model; `MovedError` if the pin changed after the store was opened.
@@ -309,7 +309,7 @@ class PostgresStore(SQLStore):
             return meta, partial(found.run(), activations)
 
         while True:
-            settings = search.settings(need, self._is_iterative) if is_large else {}
+            settings = search.settings(self._is_iterative) if is_large else {}
             meta, answer = read_with_state(self._runner, scope.tenant, read, **settings)
             if directed:
                 self._handle.check_vectors(meta.pin())  # after the transaction: it may call a provider
