@@ -333,7 +333,7 @@ def main() -> int:
     parser.add_argument("--tenants", type=int, default=100)
     parser.add_argument("--only", choices=["agreement"], help="measure one part")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each figure")
-    parser.add_argument("--compared", type=int, default=10, help="questions whose answers are compared")
+    parser.add_argument("--compared", type=int, default=40, help="questions whose answers are compared")
     parser.add_argument("--processes", type=int, default=2, help="of clients")
     parser.add_argument("--threads", type=int, default=4, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
