@@ -82,6 +82,7 @@ class _Entry:
         state: state of the index, or in which there was none; None if it was not read yet.
         until: when to try again if there is no index, in seconds of the monotonic clock.
         is_refused: whether a recall found no index.
+        is_loading: whether a thread reads the index.
         size: number of its memories, and the state in which they were counted.
         used: when it was last used, in seconds of the monotonic clock.
     """
@@ -91,6 +92,7 @@ class _Entry:
     state: TenantState | None = None
     until: float = 0.0
     is_refused: bool = False
+    is_loading: bool = False
     size: tuple[Size, TenantState] | None = None
     used: float = 0.0
 
@@ -185,27 +187,30 @@ class ScopeIndexes:
                     if count <= AT_ONCE:
                         with uncollected():
                             index = index_of(reader, statements.all_rows(scope), dimension, count)
-                    else:
-                        given = (scope, dimension, count)
+                    elif not (entry.is_loading or self._entry(whole).is_loading):
+                        entry.is_loading = True
+                        given = (scope, entry, dimension, count)
                         threading.Thread(target=self._load, args=given, name=THREAD, daemon=True).start()
             entry.index, entry.state, entry.is_refused = index, state, is_recall
             entry.until = time.monotonic() + IDLE
             return index
 
-    def _load(self, scope: Scope, dimension: int, count: int) -> None:
+    def _load(self, scope: Scope, entry: _Entry, dimension: int, count: int) -> None:
         """Read a large index; one thread at a time does so. After an error, a recall tries again after `IDLE`."""
 
         def work(reader: Connection, _: Meta, state: TenantState) -> None:
             query = statements.all_rows(scope)
             index = index_of(reader, query, dimension, count, is_wanted=lambda: not self._closed)
-            entry = self._entry(scope)
             with entry.lock:
                 if not self._closed:
                     entry.index, entry.state = index, state
 
-        with self._loading, suppress(SalienceError):
-            read_with_state(self._runner, scope.tenant, work)
-            self._evict(scope.tenant)
+        try:
+            with self._loading, suppress(SalienceError):
+                read_with_state(self._runner, scope.tenant, work)
+        finally:
+            entry.is_loading = False
+        self._evict(scope.tenant)
 
     def _evict(self, tenant: str) -> None:
         """Drop indexes that one of the whole tenant replaces, and the least recently used ones beyond the maximum."""
