@@ -122,12 +122,15 @@ def size(scope: Scope) -> Select[Any]:
 
 
 def newer(scope: Scope, sequence: int) -> Select[Any]:
-    """Return the columns `INDEXED` of the visible memories, forgotten ones too, that changed after a sequence."""
+    """Return the columns `INDEXED` of the visible memories, forgotten ones too, that changed after a sequence.
+
+    Their ids are found first: a join would be planned as a scan of the whole tenant.
+    """
     changed = union(
         select(memories.c.id).where(memories.c.tenant == scope.tenant, memories.c.seq > sequence),
         select(touches.c.id).where(touches.c.tenant == scope.tenant, touches.c.seq > sequence),
     )
-    return select(*_INDEXED).where(*visible(scope), memories.c.id.in_(changed))
+    return select(*_INDEXED).where(*visible(scope), _among(memories.c.id, changed))
 
 
 def rows_of(scope: Scope, *ids: Ids) -> Select[Any]:
