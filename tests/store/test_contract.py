@@ -8,7 +8,6 @@ from reference import ReferenceStore
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION
-from salience.testing.read_contract import ReadContract
 from salience.testing.store_contract import StoreContract
 
 
@@ -65,7 +64,7 @@ class TestPostgresStore(_OnAServer, StoreContract):
     """With every answer from memory."""
 
 
-class TestPostgresStoreByIndexes(_OnAServer, ReadContract):
+class TestPostgresStoreByIndexes(_OnAServer, StoreContract):
     """With nothing read into memory: every answer comes from the indexes."""
 
     options: ClassVar[dict[str, int]] = {"exact_rows": 0}

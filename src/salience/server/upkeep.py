@@ -23,20 +23,25 @@ _log: Any = structlog.get_logger()
 
 
 class TenantRounds:
-    """Cycles through the tenants, the engine's own first; `tenants` has those of the current round."""
+    """Cycles through the tenants, the engine's own first; `tenants` has those of the current round.
+
+    If the user of the database may not see other tenants (`sees_all`), the engine's own is the only one.
+    """
 
     def __init__(self, engine: Engine, keyring: Keyring) -> None:
         self.tenants: Sequence[str] = (engine.services.tenant,)
         self._engine = engine
         self._keyring = keyring
         self._left = list(self.tenants)
+        self.sees_all: bool = getattr(engine.services.store, "sees_all", True)
 
     def next(self) -> Services:
         """Return the services of the next tenant; raises `StoreError` if the keys cannot be read."""
         if not self._left:
             own = self._engine.services.tenant
             self._left = [own]  # next, if the keys of all tenants cannot be read
-            self.tenants = (own, *sorted({key.tenant for key in self._keyring.list()} - {own}))
+            keys = self._keyring.list() if self.sees_all else ()
+            self.tenants = (own, *sorted({key.tenant for key in keys} - {own}))
             self._left = list(self.tenants)
         return self._engine.of(self._left.pop(0)).services
 
@@ -60,11 +65,13 @@ class UpkeepThread:
 
     def __init__(self, engine: Engine, keyring: Keyring, every: timedelta | None, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._last_error = ""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if every is not None:
             rounds = TenantRounds(engine, keyring)
+            if not rounds.sees_all:
+                detail = f"only for tenant {rounds.tenants[0]!r}: the database user may not see the others. Run: "
+                _log.warning("upkeep", detail=detail + "GRANT salience_operator TO the user")
             args = (rounds.next, SharedPace(every, tenants=lambda: len(rounds.tenants)), self._stop)
             self._thread = threading.Thread(
                 target=keep, args=(*args, self._done, self._failed), name="salience-upkeep", daemon=True
@@ -89,6 +96,5 @@ class UpkeepThread:
 
     def _failed(self, error: SalienceError) -> None:
         self._metrics.upkeep_failed(error)
-        is_new, self._last_error = str(error) != self._last_error, str(error)
-        if not self._stop.is_set():  # a lasting problem, such as a missing grant, is one warning
-            (_log.warning if is_new and not isinstance(error, LeaseError) else _log.debug)("upkeep", detail=str(error))
+        if not self._stop.is_set():
+            (_log.debug if isinstance(error, LeaseError) else _log.warning)("upkeep", detail=str(error))

@@ -114,16 +114,14 @@ def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     assert meter.registry.get_sample_value("salience_upkeep_passes_total", {"outcome": "elsewhere"}) >= 2
 
 
-def test_a_lasting_problem_is_one_warning(engine):
-    ring, meter = MemoryKeyring(), Reports(passes=6)
-    ring.close()
+def test_where_the_database_shows_one_tenant_only_that_one_gets_upkeep(engine, keyring, monkeypatch):
+    monkeypatch.setattr(type(engine.services.store), "sees_all", False, raising=False)
+    rounds = TenantRounds(engine, keyring)
+    assert {rounds.next().tenant for _ in range(5)} == {"default"}
     with capture_logs() as lines:
-        keeper = UpkeepThread(engine, ring, timedelta(milliseconds=1), meter)
-        keeper.start()
-        assert meter.enough.wait(30)
-        keeper.stop()
-    assert len(meter.errors) >= 2
-    assert [line["log_level"] for line in lines].count("warning") == 1
+        UpkeepThread(engine, keyring, timedelta(minutes=1), Metrics())
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert "only for tenant 'default'" in lines[0]["detail"]
 
 
 def test_never_is_never(engine):

@@ -29,7 +29,9 @@ FEW_ROWS: Final = 5_000
 AT_ONCE: Final = 50_000
 """Memories up to which a recall waits for its index, about a second; a thread reads larger ones."""
 THREAD: Final = "salience-index"
-"""Name of such a thread."""
+"""Name of the threads that read indexes."""
+CLOSING: Final = 5.0
+"""Maximum seconds that `close` waits for a thread that reads an index."""
 IDLE: Final = 60.0
 """Seconds without use after which an index makes room for a large one."""
 SHARE: Final = 100
@@ -75,7 +77,7 @@ def read_with_state(
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of a scope.
+    """The cached index and size of a scope.
 
     Attributes:
         index: index of its memories; None if there are too many, or if it was not read yet.
@@ -255,9 +257,11 @@ class ScopeIndexes:
         return entry is not None and entry.state is not None and entry.index is None
 
     def close(self) -> None:
-        """Drop all indexes, and end the thread that reads one."""
+        """Drop all indexes, and end the thread that reads one; wait for it, unless the server does not answer."""
         self._closed = True
-        with self._loading, self._lock:
+        if self._loading.acquire(timeout=CLOSING):
+            self._loading.release()
+        with self._lock:
             self._entries.clear()
 
     def _entry(self, scope: Scope) -> _Entry:
