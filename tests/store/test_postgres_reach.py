@@ -9,7 +9,8 @@ import salience
 from salience import recall
 from salience.batch import Embedding
 from salience.ports import Add, Derive, Erase, Model, Near, Revise
-from salience.records import ANY, Filter, Scope
+from salience.rank import profiles
+from salience.records import ANY, Filter, Query, Scope
 from salience.store.postgres import PostgresStore, admin, search, statements
 from salience.store.postgres.cache import read_with_state
 from salience.store.schema import memories
@@ -411,3 +412,11 @@ def test_an_answer_is_exact_where_the_index_found_too_few_and_a_full_scan_follow
     monkeypatch.setattr(recall, "MAX_REACH", 200)
     monkeypatch.setattr(recall, "MIN_REACH", 200)
     assert near(missed=True) == (["near"], True, [True, False])
+
+
+@pytest.mark.parametrize(("profile", "reach"), [("salience", 150), ("cmm", 300)])
+def test_a_profile_whose_scores_spread_asks_for_twice_as_many_candidates(planted, profile, reach):
+    engine = planted()
+    query = Query(text="tea", scope=EVERYTHING, limit=10)
+    need, _ = recall.make_need(engine.services, profiles.load(profile), query, NOW)
+    assert need.reach == reach
