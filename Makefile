@@ -8,7 +8,7 @@
 # make bench-everyday    tables of docs/explanation/tests.md: what comes first on the everyday worlds, beside other stores
 # make bench-postgres    docs/figures/postgres.md: capacity and speed of one PostgreSQL server with 250,000 synthetic memories; about ten minutes
 # make bench-server      docs/figures/server.md: speed of `salience serve` on loopback
-# make updates           src/salience/rank/updates.npz: fit the model of updates; several minutes
+# make relations         src/salience/relations.npz: fit the model of relations; several minutes
 # make ablation          docs/figures/ablation.md: what each signal of the default profile is worth on DATA
 # make thresholds        docs/figures/thresholds.md: error rate of each threshold, measured on DATA
 # make confidence        docs/figures/confidence.md and the tables [confidence] of the profiles: fitted on DATA; about 5 minutes
@@ -39,7 +39,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: client docs docs-release reference demo test test-all test-frameworks lint updates bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
+.PHONY: client docs docs-release reference demo test test-all test-frameworks lint relations bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -93,8 +93,8 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python -m bench.fuzz --store sqlite
 	$(BIN)/python -m bench.fuzz --store postgres
 
-updates: $(BENCH)/.installed
-	$(BENCH)/bin/python -m bench.updates fit src/salience/rank/updates.npz
+relations: $(BENCH)/.installed
+	$(BENCH)/bin/python -m bench.relations fit
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m bench.thresholds $(DATA) > docs/figures/thresholds.md

@@ -23,7 +23,7 @@ from salience.rank import profiles
 from salience.rank.profile import Profile
 
 K: Final = 10
-STAGES: Final = ("shortlist", "update", "near_duplicate")
+STAGES: Final = ("shortlist", "replaced", "same_statement")
 UNCLEAR: Final = frozenset({"summarization", "event_ordering", "instruction_following"})
 """Categories of BEAM that ask for no particular message."""
 HEAD: Final = """\

@@ -1,9 +1,10 @@
 """Fit the confidence of hits: prints docs/figures/confidence.md, and writes the fitted tables into the profiles.
 
-    python -m bench.confidence FOLDER > docs/figures/confidence.md
+    python -m bench.confidence [--keep] FOLDER > docs/figures/confidence.md
 
-FOLDER has `locomo/` and `beam/`; the everyday worlds are part of the package. The features are those that the
-`[confidence]` table of a profile names. To try others, edit its weights and run the program again.
+With `--keep` the profiles keep their numbers, and only the report half is asked. FOLDER has `locomo/` and `beam/`; the
+everyday worlds are part of the package. The features are those that the `[confidence]` table of a profile names. To try
+others, edit its weights and run the program again.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ BINS: Final = 10
 MOST_WRONG: Final = 0.1
 """Share of the unanswerable everyday questions of the fit half that may be confident; see `threshold`."""
 RIDGE: Final = 1e-4
+FIXED: Final[Mapping[str, float]] = {"question": -3.0}
+"""Weights that no set can tell: a stored question is never the sure answer."""
 FIT: Final[Mapping[str, frozenset[str]]] = {
     "locomo": frozenset({"conv-26", "conv-30", "conv-41"}),
     "beam": frozenset({"1", "2", "3", "4", "5"}),
@@ -52,8 +55,13 @@ FIT: Final[Mapping[str, frozenset[str]]] = {
 UNCLEAR: Final = frozenset({"summarization", "event_ordering", "instruction_following"})
 """Categories of BEAM that ask for no particular message."""
 EVERYDAY, REMOVED, WORDS_ONLY, OTHERS = "everyday", "everyday, answers removed", "everyday, no embedding", "polyglot"
-WEIGHTS: Final = {EVERYDAY: 0.6, REMOVED: 0.1, "LoCoMo": 0.12, "LoCoMo, foreign": 0.06, "BEAM": 0.12}
+PAIRS: Final = "pairs"
+WEIGHTS: Final = {EVERYDAY: 0.45, PAIRS: 0.2, REMOVED: 0.15, "LoCoMo": 0.1, "LoCoMo, foreign": 0.05, "BEAM": 0.05}
 """Weight of each set in the fit; each question of a set weighs the same."""
+FIRST: Final = 4.0
+"""Weight of the first hit of a question; each other one has 1."""
+MOST_MISSED: Final = 0.02
+"""Share of the right first hits of the fit half that are said not to answer; see `thresholds`."""
 HEAD: Final = """\
 # Confidence of hits
 
@@ -66,16 +74,22 @@ confidence = 1 / (1 + exp(-(intercept + sum of weight x feature)))
 ```
 
 The table `[confidence]` of a profile holds the numbers; without it, the confidence is `None`. A hit below
-`confident_from` is **weak**. `recall.confident` is true if at least one hit is not weak. `salience explain` shows the
-terms of the sum.
+`confident_from` does not plainly answer: from `possible_from` on it `may answer`, below it `does not answer`. `salience
+explain` shows the terms of the sum.
 
 | feature | value |
 |---|---|
 | `match` | the larger of the similarity and the share of the question's terms, by IDF, that the memory contains |
 | `rank` | 1 / rank of the hit: 1 for the first, 0.5 for the second |
+| `margin` | how far the hit is above the best other one, as a share of the best score; negative below it |
+| `words` | the share of the question's terms, by IDF, that the memory contains |
+| `asked` | the number of terms of the question, as a share of six |
+| `question` | 1 if the memory only asks; its weight is given, not fitted |
+| `old` | the probability that another memory replaces the hit |
 | the label of a signal | the contribution of that signal to the score |
 
-A newer memory that took over a score (stage `update`) has the features of the older one, except its rank. Without an
+A newer memory that took over a score (stage `replaced`) is as sure as the older one, times the probability of the
+relation, or as sure as by its own features. Without an
 embedding of the question, the confidence depends on words alone. A reranker does not change it.
 
 ## The data
@@ -87,16 +101,21 @@ Half of the data fits the numbers, with minilm. All figures are from the other h
 | everyday | on hand-written worlds | {fit} | {report} |
 | everyday, answers removed | the answerable ones, without the memories that answer them | the same | the same |
 | everyday, no embedding | the same as everyday, answered by words alone | | the same |
+| pairs | on the pairs of two memories | the same kinds | the same |
 | polyglot | on worlds in other languages than English | | polyglot-b |
 | LoCoMo | categories 1 to 4; category 5 has no answer | conv-26, 30, 41 | conv-42, 43 |
 | LoCoMo, foreign | of another conversation, with the names swapped or removed | the same | the same |
 | BEAM | that ask for particular messages; abstention has no answer | chats 1 to 5 | chats 6 to 10 |
 
+A hit **answers** from `confident_from` on, **may answer** from `possible_from` on, and else does not answer.
+
 `confident_from` is the least value at which at most {most:.0%} of the unanswerable everyday questions of the fit half
-are confident: the mean of the hand-written ones and those whose answers are removed.
+are confident: the mean of the hand-written ones and those whose answers are removed. `possible_from` is the value that
+all but {missed:.0%} of the right first hits of the fit half reach.
 """
 COLUMNS: Final = (
-    "questions", "hits", "right", "ECE", "AUC", "unanswerable, but confident", "first hit right, but not confident"
+    "questions", "hits", "right", "ECE", "ECE of first hits", "AUC", "unanswerable, but confident",
+    "first hit wrong, but confident", "first hit right, but not confident",
 )  # fmt: skip
 BELOW: Final = """\
 `right`: share of right hits. `ECE`: difference between mean confidence and that share, averaged over {bins} bins of
@@ -125,12 +144,15 @@ class Asked:
 
 def main(arguments: Sequence[str]) -> None:
     """Fit the profiles, write their tables, and print the page."""
-    (folder,) = map(Path, arguments)
+    *options, folder = arguments
+    halves: tuple[Half, ...] = ("report",) if options == ["--keep"] else everyday.HALVES
     names = {half: ", ".join(world.name for world in _worlds(half)) for half in everyday.HALVES}
-    print(HEAD.format(most=MOST_WRONG, **names))
-    for name, asked in measured(folder, [profiles.load(name) for name in PROFILES]).items():
-        model = fitted(asked, list(_model(profiles.load(name)).weights))
-        write(FOLDER / f"{name}.toml", model)
+    print(HEAD.format(most=MOST_WRONG, missed=MOST_MISSED, **names))
+    for name, asked in measured(Path(folder), [profiles.load(name) for name in PROFILES], halves).items():
+        model = _model(profiles.load(name))
+        if "fit" in halves:
+            model = fitted(asked, list(model.weights))
+            write(FOLDER / f"{name}.toml", model)
         print(page(name, model, [one for one in asked if one.half == "report"]))
 
 
@@ -154,6 +176,8 @@ def sets(folder: Path) -> Iterator[tuple[str, Half, Conversation]]:
             if is_english:
                 yield REMOVED, half, replace(world, questions=tuple(one for one in world.questions if one.answerable))
                 yield WORDS_ONLY, half, world
+        for world in everyday.pair_worlds(half):
+            yield PAIRS, half, world
     talks = [one for path in sorted((folder / "locomo").glob("*.json")) for one in datasets.conversations(path)]
     for half in everyday.HALVES:
         group = [one for one in talks if (one.name in FIT["locomo"]) == (half == "fit")]
@@ -167,11 +191,13 @@ def sets(folder: Path) -> Iterator[tuple[str, Half, Conversation]]:
         yield "BEAM", "fit" if chat.name in FIT["beam"] else "report", replace(chat, questions=clear)
 
 
-def measured(folder: Path, ranked: Sequence[Profile]) -> dict[str, list[Asked]]:
-    """Return name of a profile -> the questions of all sets with their hits under that profile."""
+def measured(folder: Path, ranked: Sequence[Profile], halves: Sequence[Half]) -> dict[str, list[Asked]]:
+    """Return name of a profile -> the questions of all sets of some halves with their hits under that profile."""
     model = registry.embedder("minilm", settings.load())
     found: dict[str, list[Asked]] = {profile.name: [] for profile in ranked}
     for kind, half, conversation in sets(folder):
+        if half not in halves:
+            continue
         print(f"{kind}: {conversation.name}, {len(conversation.questions)} questions", file=sys.stderr)
         with opened(conversation, model, cache_folder()) as store:
             for question in conversation.questions:
@@ -207,7 +233,10 @@ def fitted(asked: Iterable[Asked], names: Sequence[str]) -> Model:
     chosen = [one for one in asked if one.half == "fit" and one.kind in WEIGHTS]
     kinds = [one.kind for one in chosen]
     values, right = np.concatenate([one.features for one in chosen]), np.concatenate([one.right for one in chosen])
-    weights = np.concatenate([np.full(len(one.right), WEIGHTS[one.kind] / kinds.count(one.kind)) for one in chosen])
+    of_hit = [np.where(np.arange(len(one.right)) == 0, FIRST, 1.0) for one in chosen]
+    weights = np.concatenate(
+        [WEIGHTS[one.kind] / kinds.count(one.kind) * hits for one, hits in zip(chosen, of_hit, strict=True)]
+    )
     matrix = np.column_stack([np.ones(len(values)), values])
     ridge = np.diag([0.0, *np.full(len(names), RIDGE)])
     beta = np.zeros(len(names) + 1)
@@ -217,8 +246,17 @@ def fitted(asked: Iterable[Asked], names: Sequence[str]) -> Model:
         curvature = (matrix * (weights * chance * (1 - chance))[:, None]).T @ matrix + ridge
         beta += np.linalg.solve(curvature, gradient)
     beta = np.round(beta, 2)
-    model = Model(float(beta[0]), dict(zip(names, beta[1:].tolist(), strict=True)))
-    return replace(model, confident_from=threshold(chosen, model))
+    model = Model(
+        float(beta[0]),
+        {
+            **dict(zip(names, beta[1:].tolist(), strict=True)),
+            **{name: weight for name, weight in FIXED.items() if name in names},
+        },
+    )
+    sure = threshold(chosen, model)
+    first = np.array([chances(one, model)[0] for one in chosen if one.answerable and one.right[:1].any()])
+    possible = np.floor(100 * np.quantile(first, MOST_MISSED)) / 100
+    return replace(model, confident_from=sure, possible_from=min(float(possible), sure))
 
 
 def threshold(asked: Sequence[Asked], model: Model) -> float:
@@ -247,6 +285,7 @@ def write(path: Path, model: Model) -> None:
         f"intercept = {model.intercept:g}\n"
         f"weights = {{ {weights} }}\n"
         f"confident_from = {model.confident_from:g}\n"
+        f"possible_from = {model.possible_from:g}\n"
     )  # fmt: skip
     text = path.read_text("utf-8")
     path.write_text(re.sub(r"(?<=\n)(\[confidence\][^\n]*\n)(?:[^\n\[]+\n)*", rf"\1{numbers}", text), "utf-8")
@@ -277,14 +316,19 @@ def figures(asked: Sequence[Asked], model: Model) -> list[str]:
     confident = np.array([bool((one >= model.confident_from).any()) for one in found])
     answerable = np.array([one.answerable for one in asked])
     first = np.array([bool(one.right[:1].any()) for one in asked])
+    held = np.array([bool(len(one.right)) for one in asked])
+    ahead = np.array([one[0] for one in found if len(one)])
+    sure = np.array([bool((one[:1] >= model.confident_from).any()) for one in found])
     return [
         str(len(asked)),
         str(len(chance)),
         f"{right.mean():.2f}",
         f"{calibration_error(chance, right):.3f}",
+        f"{calibration_error(ahead, first[held]):.3f}",
         f"{area(chance, right):.3f}" if right.any() and not right.all() else "",
         Rate.where(confident, ~answerable).cell if not answerable.all() else "",
-        Rate.where(~confident, first).cell if first.any() else "",
+        Rate.where(sure, ~first & held).cell if (~first & held).any() else "",
+        Rate.where(~sure, first).cell if first.any() else "",
     ]
 
 

@@ -25,7 +25,7 @@ Threads = Annotated[int, typer.Option(min=1, help="Threads.")]
 def started(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
     """Start a process that has no thread or connection of this one; return it and the line to it."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["alembic.command", "bench.writers"])
+    context.set_forkserver_preload(["bench.writers"])
     here, there = context.Pipe()
     process = context.Process(target=work, args=(*arguments, there), daemon=True)
     process.start()

@@ -64,8 +64,9 @@ PARAPHRASES: Final = """\
 
 The cosine beside the embedder was fitted on SICK train, so that as many paraphrases (relatedness of at least 4 of 5)
 are missed as different things (below 3) are taken for one. Counted on SICK test. A cosine hardly sees a negation or
-another number, so a memory collapses into a higher-ranked one only if that one also covers it (`rank/stages.py`): its
-numbers, dates, names and claims. The first column of an embedder counts the cosine alone, the second what collapses.
+another number, so memorysync collapses a memory into a higher-ranked one only if that one also covers it
+(`rank/stages.py`): its numbers, dates, names and claims. The first column of an embedder counts the cosine alone, the
+second what collapses.
 SICK calls many closely related pairs neutral, so both readings are shown.
 """
 CONTRADICTIONS: Final = """\

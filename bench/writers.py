@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from salience.batch import Vectors32
 from salience.engine import Engine
 from salience.errors import LeaseError, SalienceError, StoreError, UnsettledError
 from salience.records import ANY, Draft, Memory
+from salience.records.ids import short_id
 from salience.testing.doubles import PlantedEmbedder
 from salience.text import content_hash
 
@@ -32,6 +33,8 @@ ABOUT: Final = " about "
 BOARD: Final = "the board of all writers"
 THINKING: Final = " thinking"
 """Suffix of the users whose memories are summed up; versions that `reflect` writes there are not foreseen."""
+RELEASED: Final = "no longer replaces"
+"""What the reason of a version begins with that only ends a relation; the short id of the other memory follows."""
 
 
 class TopicalEmbedder(PlantedEmbedder):
@@ -59,8 +62,11 @@ class Mark(NamedTuple):
     version: int | None = None
 
     def fits(self, other: Mark) -> bool:
-        """Return whether `other`, which has no None, is what this mark expects."""
-        return self[:2] == other[:2] and self.id in (None, other.id) and self.version in (None, other.version)
+        """Return whether `other`, which has no None, is what this mark expects.
+
+        Its version may be a later one: a check sees whether what lies between is all `released`.
+        """
+        return self[:2] == other[:2] and self.id in (None, other.id) and (self.version or 0) <= (other.version or 0)
 
 
 class Row(NamedTuple):
@@ -79,6 +85,8 @@ class Row(NamedTuple):
     access_count: int = 0
     content_hash: str = ""
     vector: bytes | None = None
+    changed_at: str = ""
+    reason: str | None = None
 
     @classmethod
     def of(cls, memory: Memory) -> Row:
@@ -103,9 +111,39 @@ def exported(engine: Engine) -> list[Row]:
         vector = None if line.get("vector") is None else base64.b64decode(line["vector"])
         named = (m["scope"].get("user_id"), m["scope"].get("session_id"), m["tier"], m["kind"], m["weight"])
         live = m["forgotten_at"] is None
-        counts = (m["access_count"], m["content_hash"], vector)
+        counts = (m["access_count"], m["content_hash"], vector, m["changed_at"], m.get("reason"))
         rows.append(Row(m["id"], m["version"], m["change"], m["content"], *named, live, *counts))
     return rows
+
+
+def released(rows: Sequence[Row], erased: Set[str] = frozenset()) -> set[Mark]:
+    """Return the marks of versions that only end a relation, because the text of another memory is now the latest.
+
+    Such a version is like the one before, and begins with the version of the other memory that has the new text, if
+    that memory is not erased.
+    """
+    at = {(row.id, row.version): row for row in rows}
+    is_release = {row.mark: row.change == "update" and (row.reason or "").startswith(f"{RELEASED} ") for row in rows}
+    told = {
+        (short_id(row.id), row.changed_at)
+        for row in rows
+        if row.change in ("update", "restore") and not is_release[row.mark]
+    }
+    ever, gone = {short for short, _ in told}, {short_id(one) for one in erased}
+    found = set()
+    for row in rows:
+        before, short = at.get((row.id, row.version - 1)), (row.reason or "").removeprefix(f"{RELEASED} ")
+        if not is_release[row.mark] or before is None or not row.live or short == short_id(row.id):
+            continue
+        began = (short, row.changed_at) in told or short in gone
+        began |= row.changed_at == before.changed_at and short in ever  # no version begins before the one before it
+        same = row._replace(
+            version=before.version, change=before.change, reason=before.reason, changed_at=before.changed_at,
+            access_count=before.access_count,
+        )  # fmt: skip
+        if began and same == before:
+            found.add(row.mark)
+    return found
 
 
 @dataclass
@@ -280,7 +318,7 @@ def key_of(content: str) -> str:
 
 
 def changed(memory: Row, change: str, content: str | None = None) -> Mark:
-    """Return the mark of a memory's next version."""
+    """Return the mark of a memory's next version, which `released` ones may precede."""
     return Mark(change, content or memory.content, memory.id, memory.version + 1)
 
 
@@ -309,8 +347,12 @@ def supersede(w: Writer) -> Step | None:
     if old is None or old.tier == "working":  # the end of a session moves working memories
         return None
     draft = Draft(content=w.text(), supersedes=old.id)
-    expected = [Mark("create", draft.content), changed(old, "supersede")]
-    return Step(expected, lambda: ([*_stored(w, [draft]), w.engine.get(old.id, user_id=w.user)], ()), leaves=[old.id])
+
+    def run() -> Done:
+        made, versions = _stored(w, [draft]), w.engine.history(old.id, user_id=w.user)
+        return [*made, *[one.memory for one in versions if one.memory.change == "supersede"][-1:]], ()
+
+    return Step([Mark("create", draft.content), changed(old, "supersede")], run, leaves=[old.id])
 
 
 def ingest(w: Writer) -> Step:
@@ -531,9 +573,15 @@ def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact:
     for mark in marks:
         by_text.setdefault((mark.change, mark.content), []).append(mark)
     current = {row.id: row for row in rows}
+    freed = released(rows, {one for entry in entries for one in entry.erased} - current.keys())
+    freed_at = {(mark.id, mark.version) for mark in freed}
+
+    def follows(expected: Mark, mark: Mark) -> bool:
+        between = range(expected.version or mark.version or 0, mark.version or 0)
+        return expected.fits(mark) and all((mark.id, version) in freed_at for version in between)
 
     def found(entry: Entry) -> list[list[Mark]]:
-        return [[m for m in by_text.get(one[:2], []) if one.fits(m)] for one in entry.expected]
+        return [[m for m in by_text.get(one[:2], []) if follows(one, m)] for one in entry.expected]
 
     done = [entry for entry in entries if entry.acknowledged is not None]
     result = Checked()
@@ -554,8 +602,12 @@ def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact:
     faults += [f"an acknowledged version is lost: {m.change} of {m.id}, version {m.version}" for m in lost]
     faults += [f"{one} was erased and is there" for one in erased & current.keys()]
     faults += [
-        f"nobody wrote {m.change} of {m.id}, version {m.version}" for m in marks.keys() - acknowledged - cut_off - free
+        f"nobody wrote {m.change} of {m.id}, version {m.version}"
+        for m in marks.keys() - acknowledged - cut_off - free - freed
     ]
+    for entry in (entry for entry in entries if entry.acknowledged and entry.verb != "race"):
+        unmet = [one for one in entry.expected if not any(follows(one, mark) for mark in entry.acknowledged or ())]
+        faults += [f"{entry.verb} {entry.number}: not on the version it was for" for m in unmet if m.id not in erased]
     for entry in (entry for entry in entries if entry.refused):
         if any(set(fitting) - acknowledged - free for fitting in found(entry)):
             faults.append(f"{entry.verb} failed with {entry.refused}, and yet a part of it is there")
@@ -610,7 +662,11 @@ def settle(engine: Engine, folder: Path, checked: Checked) -> None:
             continue
         drafts = [Draft(content=mark.content, key=key_of(mark.content)) for mark in entry.expected]
         receipts = engine.remember_many(drafts, user_id=None if entry.verb == "race" else entry.writer)
-        journal.note(n=entry.number, acknowledged=[Row.of(receipt.memory).mark for receipt in receipts])
+        marks = {
+            *(there or ()),
+            *(Row.of(receipt.memory).mark for receipt in receipts),
+        }  # those may be of later versions
+        journal.note(n=entry.number, acknowledged=sorted(marks))
         answers, right = {receipt.status for receipt in receipts}, "created" if there is None else "unchanged"
         if answers != {right} and entry.verb != "race":
             checked.faults.append(f"a repeated {entry.verb} answered {sorted(answers)} instead of {right}")

@@ -25,7 +25,10 @@ _END_OTHERS = """
 SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
-_EMPTY = f"TRUNCATE {', '.join(f'salience.{table.name}' for table in metadata.sorted_tables)}"
+_NAMES = [f"salience.{table.name}" for table in metadata.sorted_tables]
+_DELETE = "; ".join(f"DELETE FROM {name}" for name in reversed(_NAMES))  # noqa: S608 - constants
+_TRUNCATE = f"TRUNCATE {', '.join(_NAMES)}"
+_IS_LARGE = "SELECT pg_total_relation_size('salience.memories') > 4000000"
 _DROP_INDEXES = "; ".join(
     f"DROP INDEX IF EXISTS salience.{name}, salience.{name}_new"
     for name in ("ix_memories_hnsw", "ix_memories_hnsw_half")
@@ -49,10 +52,11 @@ def end_others(dsn: str) -> None:
 
 
 def empty(dsn: str) -> None:
-    """Let nothing stay in the tables, nor anyone connected; it takes a tenth of the time of a new copy."""
+    """Let nothing stay in the tables, nor anyone connected; deleting few rows takes a fifth of the time of TRUNCATE."""
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute(_END_OTHERS)
-        superuser.execute(_EMPTY)
+        (is_large,) = superuser.execute(_IS_LARGE).fetchone() or (False,)
+        superuser.execute(_TRUNCATE if is_large else _DELETE)
         superuser.execute(_DROP_INDEXES)  # of vectors as long as those of the last test
 
 

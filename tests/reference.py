@@ -349,6 +349,8 @@ def _derive(making: Making, change: Derive) -> None:
         tokens=kept,
         event=stored.event if change.distinctions is None else change.event,
     )
+    if change.relations is not None:
+        anew = replace(anew, memory=replace(anew.memory, relations=change.relations))
     if anew.memory.version == state.rows[place].memory.version:
         state.rows[place] = anew
     else:
@@ -524,6 +526,11 @@ def neighbours(memories: Sequence[Stored], visible: Sequence[Stored], now: datet
     return found
 
 
+def is_embedded(stored: Stored) -> bool:
+    """Return whether a memory has a vector to search by: zeros are of a text of which the model knows no word."""
+    return stored.vector is not None and bool(stored.vector.any())
+
+
 def cosine_to(need: Need, stored: Stored) -> float:
     """Return the cosine of the query, in its own words or a speaker's, and a memory; 0 where either has no vector."""
     query = (
@@ -539,7 +546,7 @@ def context_cosine(memories: Sequence[Stored], around: Neighbours, need: Need) -
     means = []
     for stored, near in zip(memories, around, strict=True):
         steps = [step for distance in range(1, CONTEXT_RADIUS + 1) for step in (-distance, distance) if step in near]
-        held = [one for one in (stored, *(near[step] for step in steps)) if one.vector is not None]
+        held = [one for one in (stored, *(near[step] for step in steps)) if is_embedded(one)]
         total = 0.0
         for one in held:
             total += cosine_to(need, one)
@@ -640,6 +647,7 @@ def batch_of(known: Candidates) -> Batch:
         _entities(rows, visible, need.names) if need.entities else None,
         _distinctions(rows) if need.distinctions else None,
         neighbours=_neighbour_ids(known) if need.neighbours else None,
+        successors=np.array([id_ for _, id_ in _successors(known)], object) if need.successors else None,
         corrected=corrections,
     )
 
@@ -654,7 +662,7 @@ def _neighbour_ids(known: Candidates) -> Column:
 
 
 def _vectors(known: Candidates) -> Vectors:
-    places = [row if stored.vector is not None else -1 for row, stored in enumerate(known.rows)]
+    places = [row if is_embedded(stored) else -1 for row, stored in enumerate(known.rows)]
     return Vectors(known.vectors, np.array(places, np.intp))
 
 
@@ -684,17 +692,15 @@ def _supersedes(known: Candidates) -> list[int]:
     return [codes[target] if target in shown else -1 for target in named]
 
 
-def _successors(known: Candidates) -> list[int]:
-    codes, now = known.codes, known.need.now
-    held = [one.memory for one in known.visible if one.memory.expires_at is None or one.memory.expires_at > now]
-    newer = {memory.supersedes: memory.id for memory in held if memory.supersedes not in (None, memory.id)}
-    of_fact = {_fact(memory): memory.id for memory in sorted(held, key=lambda one: (one.updated_at, one.id))}
-    found = []
-    for memory in (stored.memory for stored in known.rows):
-        newest = of_fact.get(_fact(memory), memory.id) if memory.fact_key is not None else memory.id
-        successor = newer.get(memory.id, newest)
-        found.append(-1 if successor == memory.id else codes[successor])
-    return found
+def _successors(known: Candidates) -> list[tuple[float, str]]:
+    """Return the probability that each memory is replaced, and the id of the one that replaces it."""
+    now, found = known.need.now, dict[str, tuple[float, str]]()
+    for one in (stored.memory for stored in known.visible):
+        if one.expires_at is None or one.expires_at > now:
+            for link in one.relations or ():
+                if link.kind == "replaces" and link.id != one.id:
+                    found[link.id] = max(found.get(link.id, (0.0, "")), (link.probability, one.id))
+    return [found.get(stored.memory.id, (0.0, "")) for stored in known.rows]
 
 
 def _fact(memory: Memory) -> tuple[object, str | None]:
@@ -737,12 +743,13 @@ def _speaker_named(known: Candidates) -> list[bool]:
 _OF_BATCH: Final[Mapping[str, Callable[[Candidates], list[bool] | list[int] | list[float] | Floats]]] = {
     "cosine": lambda known: known.cosine,
     "context_cosine": _context_cosine,
-    "embedded": lambda known: [stored.vector is not None for stored in known.rows],
+    "embedded": lambda known: [is_embedded(stored) for stored in known.rows],
     "speaker": _speakers,
     "speaker_named": _speaker_named,
     "code": _codes,
     "supersedes": _supersedes,
-    "successor": _successors,
+    "replaced": lambda known: [chance for chance, _ in _successors(known)],
+    "asks": lambda known: ["claim:asks" in stored.distinctions for stored in known.rows],
     "fact": _facts,
     "turns_since_activation": _turns,
     "event_start": lambda known: [np.inf if one.event is None else _seconds(one.event[0]) for one in known.rows],
@@ -793,6 +800,10 @@ class _Shared:
 
 def _facet(memory: Memory, name: str) -> str:
     return getattr(memory, name, None) or getattr(memory.scope, name, None) or ""
+
+
+def _linked(memory: Memory) -> tuple[str | None, ...]:
+    return memory.supersedes, *(link.id for link in memory.relations or ()), *memory.sources
 
 
 def _chosen(selection: Selection, memory: Memory, ignored: str = "") -> bool:
@@ -1073,10 +1084,7 @@ class ReferenceStore:
             and (not selection.fact_keys or one.fact_key in selection.fact_keys)
             and (not selection.supersedes or one.supersedes in selection.supersedes)
             and (not selection.entities or not set(selection.entities).isdisjoint(one.entities))
-            and (
-                not selection.linked_to
-                or not set(selection.linked_to).isdisjoint((one.supersedes, one.follows, *one.sources))
-            )
+            and (not selection.linked_to or not set(selection.linked_to).isdisjoint(_linked(one)))
         ]
 
     def unembedded(
@@ -1176,10 +1184,10 @@ def _picked(wanted: list[Stored], matrix: Vectors32, cosine: Floats, need: Need)
     if need.ids is not None:
         picked |= {row for row, stored in enumerate(wanted) if stored.memory.id in need.ids}
     if need.near is not None:
-        picked |= {row for row in _near(matrix, need.near) if wanted[row].vector is not None}
+        picked |= {row for row in _near(matrix, need.near) if is_embedded(wanted[row])}
     if need.candidates is not None:
         picked |= set(sorted(range(len(wanted)), key=lambda row: (-cosine[row], row))[: need.candidates])
-        picked |= {row for row, stored in enumerate(wanted) if stored.vector is None}
+        picked |= {row for row, stored in enumerate(wanted) if not is_embedded(stored)}
     return np.array(sorted(picked), np.intp)
 
 

@@ -231,3 +231,26 @@ def test_all_queues_of_a_process_are_flushed_together(log, store):
     second.add(touch("a"))
     flush_all()
     assert store.transactions == other.transactions == [[("default", "a")]]
+
+
+UNCLOSED = """
+import os, sys
+import salience
+from salience.testing.doubles import PlantedEmbedder
+memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder())
+memory.remember("one")
+child = os.fork()
+if child == 0:
+    sys.exit(0)  # its end releases nothing of its parent's
+os.waitpid(child, 0)
+memory.remember("two")
+memory.recall("one", min_score=0.0)
+"""
+
+
+def test_a_store_that_nobody_closed_is_one_file_when_the_process_has_ended(tmp_path):
+    subprocess.run([sys.executable, "-c", UNCLOSED, tmp_path / "agent.db"], check=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["agent.db"]
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()) as memory:
+        assert [(one.content, one.access_count) for one in memory.list()] == [("one", 1), ("two", 1)]
+        assert memory.doctor().healthy

@@ -34,36 +34,66 @@ from salience.errors import (
 )
 
 if TYPE_CHECKING:
+    from salience.client import AsyncClient, AsyncEngine, Client
     from salience.compose import aconnect, connect
+    from salience.engine import Engine
     from salience.records import (
         ANY,
+        ActivityDay,
+        ChangesPage,
+        ConsolidateReport,
         Context,
         Contradiction,
+        DoctorReport,
         Draft,
+        Erased,
         Explanation,
         Hit,
+        LoggedRecall,
         Memory,
         OutOfScope,
+        Page,
+        Part,
         Recall,
+        RecallLogPage,
         Receipt,
+        ReembedReport,
+        ReflectReport,
+        Relation,
+        Replacement,
+        ReviewItem,
+        ReviewPage,
         Scope,
         ScoreDetail,
+        SessionReport,
         Stats,
+        TransferReport,
+        UpkeepReport,
         Version,
+        Via,
     )
 __version__ = "0.1.0"
 
 __all__ = [
     "ANY",
     "AccessError",
+    "ActivityDay",
+    "AsyncClient",
+    "AsyncEngine",
     "BusyError",
+    "ChangesPage",
+    "Client",
     "ConfigError",
     "ConflictError",
+    "ConsolidateReport",
     "Context",
     "Contradiction",
     "DamagedError",
+    "DoctorReport",
     "Draft",
     "EmbedderError",
+    "Engine",
+    "Erased",
     "Explanation",
     "ForbiddenError",
     "Hit",
@@ -72,41 +102,63 @@ __all__ = [
     "JudgeError",
     "LeaseError",
     "LimitError",
+    "LoggedRecall",
     "Memory",
     "MissingExtraError",
     "MovedError",
     "NotAStoreError",
     "NotFoundError",
     "OutOfScope",
+    "Page",
+    "Part",
     "PinnedError",
     "ProfileError",
     "ReadOnlyError",
     "Recall",
+    "RecallLogPage",
     "Receipt",
+    "ReembedReport",
+    "ReflectReport",
+    "Relation",
+    "Replacement",
     "RerankerError",
+    "ReviewItem",
+    "ReviewPage",
     "SalienceError",
     "Scope",
     "ScoreDetail",
     "ServerError",
+    "SessionReport",
     "StaleError",
     "Stats",
     "StoreError",
     "SummariserError",
+    "TransferReport",
     "UnsettledError",
+    "UpkeepReport",
     "Version",
     "VersionError",
+    "Via",
     "aconnect",
     "connect",
 ]
 
+_HOMES = {
+    "salience.client": ("AsyncClient", "AsyncEngine", "Client"),
+    "salience.compose": ("aconnect", "connect"),
+    "salience.engine": ("Engine",),
+}
+"""Module -> the names that it gives; the others are records."""
 
-def __getattr__(name: str) -> Any:
-    """Import the engine and the records on first use: the command line, a client and `except` clauses start faster."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "salience.compose" if name in ("aconnect", "connect") else "salience.records"
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+if not TYPE_CHECKING:  # so that a type checker knows these names and no others
+
+    def __getattr__(name: str) -> Any:
+        """Import the engine and the records on first use: commands, a client and `except` clauses start faster."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = next((home for home, names in _HOMES.items() if name in names), "salience.records")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

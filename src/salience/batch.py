@@ -48,16 +48,17 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project
     "code": _CODE,  # a number for the memory within this batch's source
     "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one not visible
-    "successor": _CODE,  # the code of the visible memory that replaces it, whatever the filter; -1: none
+    "replaced": ColumnSpec(np.float64, 0.0, 1.0, 0.0),  # the probability that its successor replaces it; 1: a caller's
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
     "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and its context
     "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names its speaker, or, without one, an entity of it
     "speaker": _CODE,  # one number for each speaker; -1: none
+    "asks": ColumnSpec(np.bool_, 0, 1, 0),  # its text only asks
     "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
 }
 """All columns that signals and stages can read."""
-PARTS: Final = frozenset({"terms", "windows", "entities", "vectors", "distinctions", "neighbours"})
+PARTS: Final = frozenset({"terms", "windows", "entities", "vectors", "distinctions", "neighbours", "successors"})
 """Other parts of a batch that they can read; `terms` is `Batch.lexicon`."""
 
 CONTEXT_RADIUS: Final = 1
@@ -70,7 +71,7 @@ TOKEN_SCALE: Final = 127
 """Length of a token vector in `Tokens`."""
 CORRECTED: Final = 0.5
 """Share of a term's frequency that counts where it was searched instead of a misspelt one."""
-KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
+KINDS: Final = ("text", "speaker", "number", "date", "name", "claim", "same")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
 
@@ -248,12 +249,12 @@ class Batch:
         approximate: whether an approximate index chose candidates, so that a nearer memory may be left out.
         floor: upper bound, exclusive, of their score, by `Need.pruning`; None if unknown.
         participants: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
-        moments: float64, the distinct `created_at` of the memories that `participants` counts, ascending; None unless
-            needed.
         late: float64[n], the late interaction of the rows of a shortlist (see `rank.stages.shortlist`), NaN for the
             others; None before the shortlist, and without token vectors.
         neighbours: object[n, 2] of ids, the memories before and after each one in its session (see `Need`), "" for
             none; None unless needed.
+        successors: object[n] of ids, the visible memory that replaces each one, whatever the filter, "" for none; None
+            unless needed.
         corrected: term of the need that no visible memory contains -> the similar term that was searched instead.
     """
 
@@ -269,8 +270,8 @@ class Batch:
     approximate: bool = False
     floor: float | None = None
     participants: int | None = None
-    moments: Floats | None = None
     neighbours: NDArray[np.object_] | None = None
+    successors: NDArray[np.object_] | None = None
     late: Floats | None = None
     corrected: Mapping[str, str] = field(default_factory=dict)
 
@@ -296,6 +297,7 @@ class Batch:
             entities=self.entities and self.entities.take(rows),
             distinctions=self.distinctions and self.distinctions.take(rows),
             neighbours=None if self.neighbours is None else self.neighbours[rows],
+            successors=None if self.successors is None else self.successors[rows],
             late=None if self.late is None else self.late[rows],
         )
 
@@ -324,10 +326,18 @@ def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedding:
-    """A text's unit vector, float32[d], and the vectors of its tokens; None if the model gives none."""
+    """A text's unit vector, float32[d], and the vectors of its tokens; None if the model gives none.
+
+    The vector is zeros if the model knows no word of the text.
+    """
 
     vector: Vectors32
     tokens: Tokens | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the model knows a word of the text."""
+        return bool(self.vector.any())
 
 
 def packed(tokens: Tokens) -> bytes:
@@ -345,11 +355,11 @@ def unpacked(data: bytes) -> Tokens:
     return np.frombuffer(data, np.int8, offset=2).reshape(-1, data[0] | data[1] << 8)
 
 
-def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int) -> Vectors32:
-    """Return float32[texts, dimension] of length 1 from the answer of an embedder.
+def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int, *, gives_zeros: bool = False) -> Vectors32:
+    """Return float32[texts, dimension] of length 1 from the answer of an embedder; see `Embedder` for `gives_zeros`.
 
     Raises:
-        EmbedderError: another shape, NaN or infinity, or a vector of length 0. It names the embedder.
+        EmbedderError: another shape, NaN or infinity, or an unexpected vector of length 0. It names the embedder.
     """
     array = np.asarray(vectors, dtype=np.float32)
     if array.shape != (texts, dimension):
@@ -360,7 +370,7 @@ def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int) -> 
     if not np.isfinite(array).all():
         raise EmbedderError(f"embedder {embedder!r} returned NaN or infinity. Check the model or the endpoint.")
     length = np.linalg.norm(array.astype(np.float64), axis=1, keepdims=True)
-    if (length == 0).any():
+    if (length == 0).any() and not gives_zeros:
         raise EmbedderError(f"embedder {embedder!r} returned a vector of zeros. Check the model or the endpoint.")
-    units: Vectors32 = (array / length).astype(np.float32)
+    units: Vectors32 = (array / np.where(length > 0, length, 1.0)).astype(np.float32)
     return units

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Self, Unpack
 
@@ -29,6 +29,7 @@ from salience.rank.profiles import ProfileLike
 from salience.records import (
     ANY,
     CHANGES,
+    NARROWING,
     UNSET,
     ActivityDay,
     ChangesPage,
@@ -57,6 +58,8 @@ from salience.records import (
     Version,
     checks,
 )
+from salience.records.checks import Instant
+from salience.relations import with_replacements
 from salience.steps import get_memory
 from salience.transfer import export, files, formats, import_, importers
 
@@ -75,9 +78,11 @@ TURN: Final = frozenset({"turns_since_activation"})
 class Engine:
     """Memory for agents, embedded in this process. Made by `salience.connect`; safe to share between threads.
 
-    Every verb takes the scope keywords `environment`, `project`, `user_id`, `agent_id` and `session_id`, and raises
-    the errors of `salience.errors`: InputError for an invalid value, NotFoundError for an id that is not visible,
-    EmbedderError and StoreError if the model or the store fails.
+    Every verb takes the scope keywords `environment`, `project`, `user_id`, `agent_id` and `session_id`. An instant is
+    a datetime, a date, or text: ISO 8601, `2026-05`, `yesterday`, `last week`, or a length of time before now (`2d`); a
+    day or month means its first moment, and what has no offset is in UTC. Verbs raise the errors of `salience.errors`:
+    InputError for an invalid value, NotFoundError for an id that is not visible, EmbedderError and StoreError if the
+    model or the store fails.
 
     Args:
         services: the ports. Replaced as a whole when the store is given another model.
@@ -150,7 +155,12 @@ class Engine:
 
     def _scope_and_filter(self, where: Mapping[str, object], **conditions: Any) -> tuple[Scope, Filter]:
         scope, level = keywords.scope(self._services.tenant, where)
+        for name in ("since", "until"):
+            conditions[name] = self._instant(name, conditions.get(name))
         return scope, Filter(level=level, **conditions)
+
+    def _instant(self, field: str, value: Instant | None) -> datetime | None:
+        return None if value is None else checks.instant(field, value, now=self._services.clock())
 
     def _home(self, where: Mapping[str, object]) -> Scope:
         home = keywords.home(self._services.tenant, where)
@@ -175,7 +185,7 @@ class Engine:
         tier: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
-        created_at: Any = None,
+        created_at: Instant | None = None,
         memory_type: str | None = None,
         duplicate: bool = False,
         **where: Unpack[ScopeKeywords],
@@ -201,7 +211,7 @@ class Engine:
             "tier": tier if memory_type is None else memory_type,
             "metadata": metadata,
             "key": key,
-            "created_at": created_at,
+            "created_at": self._instant("created_at", created_at),
         }
         fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return self.remember_many([Draft(content=content, duplicate=duplicate, **fields)], **where)[0]
@@ -246,6 +256,7 @@ class Engine:
         tags: Sequence[str] | Unset = UNSET,
         entities: Sequence[str] | Unset = UNSET,
         fact_key: str | Unset | None = UNSET,
+        supersedes: str | Unset | None = UNSET,
         ttl: Any = UNSET,
         tier: str | Unset = UNSET,
         metadata: Mapping[str, Any] | Unset = UNSET,
@@ -261,7 +272,9 @@ class Engine:
         written. `key` is an idempotency key of this call: a retry from the same scope writes nothing and returns the
         first receipt without its warning; a call for another memory or verb under the same key raises ConflictError.
 
-        If the change makes this the latest memory of its fact, the receipt names the memory that it replaces.
+        `supersedes` is the id of a memory that this one replaces, as in `remember`; None removes the relation, and the
+        other memory gets its weight back. If the change makes this the latest memory of its fact, the receipt names the
+        memory that it replaces.
         """
         changes = {
             "content": content,
@@ -271,6 +284,7 @@ class Engine:
             "tags": tags,
             "entities": entities,
             "fact_key": fact_key,
+            "supersedes": supersedes,
             "ttl": ttl,
             "tier": tier,
             "metadata": metadata,
@@ -358,11 +372,11 @@ class Engine:
         kinds: Sequence[str] = (),
         tiers: Sequence[str] = (),
         sessions: Sequence[str] = (),
-        since: Any = None,
-        until: Any = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
         dry_run: bool = False,
-        as_of: Any = None,
-        now: Any = None,
+        as_of: Instant | None = None,
+        now: Instant | None = None,
         deadline_ms: float | None = None,
         weights: Mapping[str, float] | None = None,
         **where: Unpack[ScopeKeywords],
@@ -400,8 +414,8 @@ class Engine:
             limit=limit,
             min_score=min_score,
             dry_run=dry_run,
-            now=now,
-            as_of=as_of,
+            now=self._instant("now", now),
+            as_of=self._instant("as_of", as_of),
             deadline_ms=deadline_ms,
         )
         return recalls.recall(self.services, self._profile(profile, weights), request)
@@ -417,11 +431,11 @@ class Engine:
         kinds: Sequence[str] = (),
         tiers: Sequence[str] = (),
         sessions: Sequence[str] = (),
-        since: Any = None,
-        until: Any = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
         dry_run: bool = False,
-        as_of: Any = None,
-        now: Any = None,
+        as_of: Instant | None = None,
+        now: Instant | None = None,
         deadline_ms: float | None = None,
         weights: Mapping[str, float] | None = None,
         **where: Unpack[ScopeKeywords],
@@ -443,8 +457,8 @@ class Engine:
                 limit=limit,
                 min_score=min_score,
                 dry_run=dry_run,
-                now=now,
-                as_of=as_of,
+                now=self._instant("now", now),
+                as_of=self._instant("as_of", as_of),
                 deadline_ms=deadline_ms,
             )
             for text in texts
@@ -461,7 +475,7 @@ class Engine:
         profile: ProfileLike | None = None,
         tags: Sequence[str] = (),
         dry_run: bool = False,
-        now: Any = None,
+        now: Instant | None = None,
         **where: Unpack[ScopeKeywords],
     ) -> Recall:
         """Return memories by similarity and by proximity to the entities of the query in the entity graph.
@@ -483,7 +497,9 @@ class Engine:
         weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
         hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
         scope, accepts = self._scope_and_filter(where, tags=tags)
-        request = Query(text=query, scope=scope, filter=accepts, limit=limit, dry_run=dry_run, now=now)
+        request = Query(
+            text=query, scope=scope, filter=accepts, limit=limit, dry_run=dry_run, now=self._instant("now", now)
+        )
         return recalls.recall(self.services, base.for_graph(weight, hops), request)
 
     def explain(
@@ -498,10 +514,10 @@ class Engine:
         kinds: Sequence[str] = (),
         tiers: Sequence[str] = (),
         sessions: Sequence[str] = (),
-        since: Any = None,
-        until: Any = None,
-        as_of: Any = None,
-        now: Any = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        as_of: Instant | None = None,
+        now: Instant | None = None,
         deadline_ms: float | None = None,
         weights: Mapping[str, float] | None = None,
         **where: Unpack[ScopeKeywords],
@@ -521,8 +537,8 @@ class Engine:
             filter=accepts,
             limit=limit,
             min_score=min_score,
-            now=now,
-            as_of=as_of,
+            now=self._instant("now", now),
+            as_of=self._instant("as_of", as_of),
             deadline_ms=deadline_ms,
         )
         return explanations.explain(self._flushed, self._profile(profile, weights), request, memory_id)
@@ -537,13 +553,19 @@ class Engine:
         min_score: float | None = None,
         tags: Sequence[str] = (),
         dry_run: bool = False,
-        now: Any = None,
+        now: Instant | None = None,
         **where: Unpack[ScopeKeywords],
     ) -> Context:
         """Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first."""
         scope, accepts = self._scope_and_filter(where, tags=tags)
         request = Query(
-            text=query, scope=scope, filter=accepts, limit=limit, min_score=min_score, dry_run=dry_run, now=now
+            text=query,
+            scope=scope,
+            filter=accepts,
+            limit=limit,
+            min_score=min_score,
+            dry_run=dry_run,
+            now=self._instant("now", now),
         )
         return contexts.context(self.services, self._profile(profile), request, budget_tokens)
 
@@ -554,7 +576,10 @@ class Engine:
 
         The id is enough: a project, user or agent that is not named matches any.
         """
-        return get_memory(self._flushed, self._scope(where).widened(), id)
+        services, named = self._flushed, self._scope(where)
+        memory = get_memory(services, named.widened(), id)
+        own = {name: getattr(memory.scope, name) for name in NARROWING if getattr(named, name) is None}
+        return with_replacements(services, replace(named, **own), [memory])[0]
 
     def list(
         self,
@@ -564,8 +589,8 @@ class Engine:
         tiers: Sequence[str] = (),
         sessions: Sequence[str] = (),
         fact_keys: Sequence[str] = (),
-        since: Any = None,
-        until: Any = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
         limit: int = 100,
         cursor: str | None = None,
         **where: Unpack[ScopeKeywords],
@@ -623,8 +648,8 @@ class Engine:
         *,
         change: str | None = None,
         changed_by: str | None = None,
-        since: Any = None,
-        until: Any = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
         limit: int = 50,
         cursor: str | None = None,
         **where: Unpack[ScopeKeywords],
@@ -651,7 +676,7 @@ class Engine:
         return reviews.changes(self._flushed, scope, condition, checks.whole("limit", limit, 1, 1000), cursor)
 
     def activity(
-        self, *, since: Any = None, until: Any = None, **where: Unpack[ScopeKeywords]
+        self, *, since: Instant | None = None, until: Instant | None = None, **where: Unpack[ScopeKeywords]
     ) -> tuple[ActivityDay, ...]:
         """Return how many visible memories were created, changed, forgotten and last recalled on each day in UTC.
 
@@ -755,7 +780,7 @@ class Engine:
 
     def calibrate(
         self,
-        pairs: Iterable[object],
+        pairs: Iterable[object] | None = None,
         *,
         source: str = "pairs of this installation",
         file: str | Path | None = None,
@@ -763,15 +788,21 @@ class Engine:
     ) -> Calibration:
         """Return the meaning of the embedder's cosines, fitted on judged pairs of texts; nothing is stored.
 
+        Without pairs, it is measured on 60 included texts, as `connect` does it for the embedders that it makes itself.
+
         This engine keeps its calibration. `connect` reads calibrations from the file of the setting `calibrations`.
 
         Args:
-            pairs: `Judged`, or (text, text, relatedness from 0 to 1); at least 20 from 0.75 on and 20 below 0.5.
+            pairs: `Judged`, or (text, text, relatedness from 0 to 1); at least 20 from 0.75 on and 20 below 0.5. None
+                for the included texts.
             source: name of the data, kept in the calibration.
             file: file to save the calibration in, under the embedder's name; None saves it nowhere.
             progress: called with the number of texts embedded so far.
         """
-        fitted = calibrations.calibrate(self.services, calibrations.judged(pairs), source, progress)
+        if pairs is None:
+            fitted = calibration.measured(self.services.embedder)
+        else:
+            fitted = calibrations.calibrate(self.services, calibrations.judged(pairs), source, progress)
         if file is not None:
             calibration.save(Path(file), self.services.embedder.name, fitted)
         return fitted

@@ -37,7 +37,7 @@ scope="global" selects memories without a project, scope="project" those of the 
 An answer without memories lists in out_of_scope the scopes that have some: name their project, user or agent.
 get, history and explain need only the id; a coordinate that the call names must match.""",
     "profiles": """\
-salience     meaning and words together; each hit has a confidence; the default
+salience     meaning and words together; each hit has a confidence and a verdict: answers, may answer, does not answer
 precise      the same scores with a cut-off: no hits if no memory stands out
 mememory     similarity x scope x confidence x decay since the last update
 memlayer     0.70 cosine + 0.20 recency + 0.10 importance, nothing below 0.70
@@ -48,16 +48,17 @@ recall(..., profile=) takes a name or the path of a TOML file of your own.""",
     "explain": """\
 explain(query, id) takes the arguments of recall and changes nothing. Its stage is one of:
 returned         in the answer, at rank
-outranked        ranked below the limit; by is the last memory that was returned
+outranked        ranked below the limit
 threshold        its score is below min_score
 similarity_floor its similarity is below the profile's minimum
 shortlist        its score without token vectors is too low for the shortlist
 nonzero          a factor of its score is 0
 cut_off          it fits the query no better than chance, or is far behind the best hit (precise)
-near_duplicate   collapsed into by, which ranks higher and says the same
+same_statement   collapsed into by, which ranks higher and makes the same statement
+near_duplicate   collapsed into by, which ranks higher and says the same in similar words (memorysync)
 superseded       replaced by the memory in by
 same_fact        the memory in by is newer and has the same fact_key
-outdated         superseded, or older than another memory of the same fact
+replaced         a caller said that the memory in by replaces it: by supersedes or a fact_key
 expired          its ttl is over
 importance_floor its importance is below the profile's minimum
 filtered         excluded by tags, kinds, tiers, sessions, since or until
@@ -66,13 +67,18 @@ out_of_scope     hidden by the project, user, agent or environment of the call
 forgotten        it was forgotten
 not_stored       it was stored after the time in as_of
 rerank           the reranker placed it below the limit
-score_detail has the parts of its score, path the steps, and counterfactual the one change that would return it.""",
+Below rank 1, by is the first hit, and above has what put that one higher: the differences of the parts of the score.
+score_detail has the parts of its score, and path the steps. counterfactual is the change that would put it first, or
+return it; it was tried, and nothing was written. change has it as arguments: of update(id, ...), of recall(...), of
+dismiss(...), or the id to forget.""",
     "contradictions": """\
 Before a memory is stored, it is compared with the memories that are visible from its scope. Very similar memories
 are listed in the receipt's contradictions and warning; the new memory is stored anyway. Each has a label: duplicate
 (says the same), update (a later statement about the same thing), contradiction (both cannot be true) or related
 (none of these); because has the words that decided it. Ask the user which is true, then
-keep both, update(id=old, content=...), remember(content=..., supersedes=old) or forget(id=old).""",
+keep both, update(id=old, content=...), update(id=new, supersedes=old) or forget(id=old). If a stored memory replaces
+another one, get, list and recall say so in replaced_by; dismiss(new, old) undoes it, update(new, supersedes=old)
+confirms it.""",
     "versions": """\
 history(id)            every version: its author, time, change and reason, and the fields that changed
 restore(id)            make a forgotten, expired or stale memory live again; restore(id, version): as in that version
@@ -95,7 +101,8 @@ weight       confidence, 0.1 to 1; a superseded memory drops to 0.1
 tags         names to filter by
 entities     names that link memories; found in the text unless given
 fact_key     identity of the fact, such as user.theme; found in plain sentences unless given; the newest memory holds
-follows      id of the older memory of the same fact that this one came after
+relations    what it is to older memories: replaces, repeats or adds to them; each with probability, reason and author
+replaced_by  the live memory that replaces this one
 supersedes   id of the memory that this one replaces
 ttl          seconds, or text such as 24h, 7d or 2w; no recall returns the memory afterwards
 tier         working, episodic or semantic

@@ -43,6 +43,9 @@ def scope(tenant: str, where: Mapping[str, object]) -> tuple[Scope, str | None]:
     for name in where:
         checks.choice("keyword", name, NAMES)
     words: dict[str, Any] = {**where}
+    for name in EVERYWHERE.keys() & words.keys():
+        if words[name] == ANY.value:  # text may come from a user, who must not see everybody's memories by it
+            raise InputError(name, ANY.value, "Name one; a call that reads takes salience.ANY for every value.")
     level = words.pop("scope", None)
     if level is not None:
         checks.choice("scope", level, SCOPE_LEVELS)

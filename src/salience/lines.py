@@ -96,7 +96,7 @@ def message_text(content: object) -> str:
 
 
 def moment(timestamp: object) -> datetime | None:
-    """Return an instant from an aware datetime, ISO 8601 with an offset, or seconds or milliseconds since 1970."""
+    """Return an instant from what `checks.instant` reads, or seconds or milliseconds since 1970."""
     if timestamp is None:
         return None
     if isinstance(timestamp, (int, float)) and not isinstance(timestamp, bool):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from salience.errors import DamagedError, InputError
 from salience.ports import Services
 from salience.records import Filter, Memory, Page, RecallLogPage, Scope, Stats, checks
 from salience.records.ids import ID, WHOLE_OR_SHORT_ID
+from salience.relations import with_replacements
 from salience.steps import AnswerLimit, out_of_scope, read_page
 
 READ: Final = 128
@@ -39,7 +41,10 @@ def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: s
     damaged = {error.id for error in passed if error.id is not None and (next_page is None or error.id < next_page)}
     is_empty = not memories and not damaged and cursor is None and filter.level is None and not filter.fact_keys
     elsewhere = out_of_scope(services, scope) if is_empty else ()
-    return Page(tuple(memories[:limit]), next_page, tuple(sorted(damaged)), elsewhere)
+    listed = memories[:limit]
+    with suppress(DamagedError):  # `damaged` names that row, here or on its page; the others are listed without marks
+        listed = with_replacements(services, scope, listed)
+    return Page(tuple(listed), next_page, tuple(sorted(damaged)), elsewhere)
 
 
 def cursor_id(cursor: str | None) -> str:

@@ -65,6 +65,11 @@ class Once(Generic[T]):
                 self._made.append(self._make())
             return self._made[0]
 
+    @property
+    def known(self) -> T | None:
+        """The value if it was made, else None."""
+        return self._made[0] if self._made else None
+
 
 def require(module: str, feature: str, extra: str) -> None:
     """Check that `module` is installed without importing it.

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -38,10 +38,9 @@ from salience.rank.bounds import is_exact, is_settled, lacks_candidates, may_bec
 from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
-from salience.rank.stages import State
-from salience.rank.update_model import TokenReader
-from salience.rank.updates import VALUES
+from salience.rank.stages import State, TokenReader
 from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, TimeCue, checks
+from salience.relations import replaced_by
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
 from salience.text import Tokeniser, phrases
 
@@ -53,6 +52,8 @@ MAX_REACH: Final = 1600
 """Largest number of memories to request."""
 GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
+MOST_CORRECTED: Final = 8
+"""Terms of a query that are corrected: one with more unknown words is not misspelt, and each takes time."""
 HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 LOGGED_HITS: Final = 20
@@ -130,10 +131,10 @@ def _answer(
     ranked = search(services, profile, query, texts, need, marks)
     need, hits = ranked.need, make_hits(services, ranked, size)
     marks.append(("fetch", time.perf_counter()))
-    degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
+    degraded: tuple[str, ...] = ("embedding",) if need.lacks_embedding else ()
     reranker: str | None = None
     if services.reranker is not None and hits:
-        hits, reranker = rerank(services.reranker, query, need.limit, hits, marks[0][1])
+        hits, reranker = rerank(services, services.reranker, query, need.limit, hits, marks[0][1])
         degraded += () if reranker else ("rerank",)
         marks.append(("rerank", time.perf_counter()))
     is_confident = any(not hit.weak for hit in hits)
@@ -162,7 +163,7 @@ def instant_of(services: Services, query: Query) -> datetime:
         remedy = "Give an instant of the past; leave it out for the present."
         at = query.as_of.isoformat()
         raise InputError("as_of", at, remedy, f"{at} is in the future")
-    return query.now or query.as_of or checks.instant("now", now)
+    return query.now or query.as_of or checks.aware("now", now)
 
 
 def make_need(services: Services, profile: Profile, query: Query, now: datetime) -> tuple[Need, tuple[str, ...]]:
@@ -179,11 +180,12 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
     parts = profile.parts
     tokeniser = services.tokeniser
     language = tokeniser.language_of(text)
-    terms = tuple(dict.fromkeys(tokeniser.terms(text, language))) if "terms" in parts else ()
+    terms = tokeniser.query_terms(text, language) if "terms" in parts else ()
     names = phrases(text) if "entities" in parts else ()
     first_person_text = text
     known: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
+    is_of_user = names_user = False
     if profile.first_person or "speaker_named" in profile.columns:
         named = speaker_names.named(
             text, services.store.speakers(query.scope, names or phrases(text), as_of=query.as_of)
@@ -192,6 +194,12 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         speakers = (*known, *speaker_names.roles(text))
         if known:
             names = tuple(name for name in names if name not in known)
+        user = query.scope.user_id
+        own = speaker_names.named(text, dict.fromkeys((user, user.title()))) if isinstance(user, str) else ()
+        names_user = bool(own)
+        if names_user:
+            named, speakers = (*named, *own), (*speakers, *speaker_names.USER)
+        is_of_user = not set(speakers).isdisjoint(speaker_names.USER)
         if named and profile.first_person and language == speaker_names.LANGUAGE:
             first_person_text = speaker_names.first_person(text, named)
     intent = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
@@ -204,6 +212,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
             intent = replace(intent, name=PERIOD, words=cue.words)
             preferred = tokeniser.terms(when.preferences(text, cue), language)
             terms = tuple(term for term in terms if term in preferred)
+    correctable = tokeniser.correctable(text, language)
     need = Need(
         scope=query.scope,
         now=now,
@@ -212,15 +221,18 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         columns=profile.columns | {"embedded"},
         terms=terms,
         windows="windows" in parts,
-        correctable=tokeniser.correctable(terms, language),
+        correctable=frozenset(islice(filter(correctable.__contains__, terms), MOST_CORRECTED)),
         names=names,
         speakers=speakers,
+        is_of_user=is_of_user,
+        names_user=names_user,
         anchor=tuple(term for term in tokeniser.terms(cue.anchor, language) if term in terms) if cue else (),
-        specifics=_specifics(tokeniser, text, language, terms) if "update" in profile.stages else (),
+        specifics=_specifics(tokeniser, text, language, terms) if "replaced" in profile.stages else (),
         entities="entities" in parts,
         vectors="vectors" in parts,
         distinctions="distinctions" in parts,
         neighbours="neighbours" in parts,
+        successors="successors" in parts,
         candidates=profile.candidate_count(limit),
         reach=reach_for(depth or limit) * (2 if "spread" in profile.stages else 1),  # near the best may be far
         latest=profile.favours_latest,
@@ -228,7 +240,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         depth=depth,
         min_score=profile.min_score if query.min_score is None else query.min_score,
         intent=intent,
-        tense=question_tense(text) if "update" in profile.stages else "present",
+        tense=question_tense(text) if "replaced" in profile.stages else "present",
         embedder=services.embedder.name,
         calibration=services.calibration,
         calibrated=profile.threshold_scale == "calibrated",
@@ -239,7 +251,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
 def _specifics(tokeniser: Tokeniser, text: str, language: str, terms: Collection[str]) -> tuple[str, ...]:
     """Return the terms of the numbers, dates and names in a query, among its `terms`."""
     details = (one.partition(":") for one in distinctions(text))
-    values = " ".join(value for kind, _, value in details if kind in VALUES)
+    values = " ".join(value for kind, _, value in details if kind in ("number", "date", "name"))
     return tuple(term for term in tokeniser.terms(values, language) if term in terms)
 
 
@@ -295,14 +307,18 @@ def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]
 
 
 def with_vectors(need: Need, embedded: Sequence[Embedding] | None) -> Need:
-    """Return the need with the vectors of its texts; without vectors, it gets the maximum reach for its terms."""
-    if embedded is None:
-        reach = need.reach and max(need.reach, MAX_REACH)
-        return replace(need, vector=None, first_person_vector=None, query_tokens=(), reach=reach)
+    """Return the need with the vectors of its texts; without vectors, it gets the maximum reach for its terms.
+
+    Words alone decide about a query of which the model knows no word.
+    """
+    if embedded is None or not embedded[0].is_known:
+        reach, is_unknown = need.reach and max(need.reach, MAX_REACH), embedded is not None
+        return replace(need, vector=None, is_unknown=is_unknown, first_person_vector=None, query_tokens=(), reach=reach)
+    own = embedded[1].vector if len(embedded) > 1 and embedded[1].is_known else None
     return replace(
         need,
-        vector=embedded[0].vector,
-        first_person_vector=embedded[1].vector if len(embedded) > 1 else None,
+        vector=_mean(embedded[0].vector, own) if need.names_user else embedded[0].vector,
+        first_person_vector=own,
         query_tokens=tuple([one.tokens for one in embedded if one.tokens is not None]),
     )
 
@@ -349,6 +365,7 @@ def search(
         marks: the start of the recall, extended by the ends of the steps.
         prunes: whether the store may leave out memories that score too little.
     """
+    need = replace(need, calibration=services.calibration)  # measured with the first vector
     need = replace(need, pruning=pruning(profile, need) if prunes else None)
     while True:
         try:
@@ -424,7 +441,7 @@ def gather(services: Services, need: Need, text: str) -> Batch:
     if "embedded" not in need.columns:
         need = replace(need, columns=need.columns | {"embedded"})
     if need.vector is None:
-        terms = need.terms or tuple(dict.fromkeys(services.tokeniser.terms(text)))
+        terms = need.terms or services.tokeniser.query_terms(text)
         batch = services.store.gather(replace(need, terms=terms, candidates=None))
         return batch.with_columns(**lexical_cosines(batch))
     batch = services.store.gather(need)
@@ -433,7 +450,7 @@ def gather(services: Services, need: Need, text: str) -> Batch:
     if batch.floor is not None and batch.windows is None:  # shares are relative to the best row, which may be missing
         return gather(services, replace(need, pruning=None), text)
     if not need.terms:
-        batch = services.store.gather(replace(need, terms=tuple(dict.fromkeys(services.tokeniser.terms(text)))))
+        batch = services.store.gather(replace(need, terms=services.tokeniser.query_terms(text)))
     shares = {name: column for name, column in lexical_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
         **{name: np.where(batch["embedded"], batch[name], column) for name, column in shares.items()}
@@ -448,39 +465,93 @@ def make_hits(services: Services, ranked: State, size: AnswerLimit) -> tuple[Hit
     """
     batch, need = ranked.batch, ranked.need
     ids: list[str] = batch.ids[ranked.rows].tolist()
-    fetched = services.store.fetch(need.scope, ids, as_of=need.as_of) if ids else []
-    size.add(fetched)
-    memories = {memory.id: memory for memory in fetched}
+    newer = {} if batch.successors is None else dict(zip(ids, batch.successors[ranked.rows].tolist(), strict=True))
+    newer = {older: other for older, other in newer.items() if other}
+    wanted = list(dict.fromkeys((*ids, *newer.values())))
+    fetched = services.store.fetch(need.scope, wanted, as_of=need.as_of) if ids else []
+    replaced = replaced_by(newer, fetched)
+    memories = {one.id: replace(one, replaced_by=replaced.get(one.id)) if replaced else one for one in fetched}
+    size.add(memories[id_] for id_ in ids if id_ in memories)
     scores = details(ranked, ranked.rows)
     hits: list[Hit] = []
     for memory_id, row, score, judgement in zip(ids, ranked.rows.tolist(), scores, judged(ranked), strict=True):
         if memory_id in memories:
             absorbed = tuple(batch.ids[list(ranked.absorbed.get(row, ()))].tolist())
-            confidence, is_weak = judgement
-            hit = Hit(memories[memory_id], score.final, score, score.via, absorbed, weak=is_weak, confidence=confidence)
+            confidence, verdict = judgement
+            hit = Hit(
+                memories[memory_id],
+                score.final,
+                score,
+                score.via,
+                absorbed,
+                weak=verdict != "answers",
+                confidence=confidence,
+                verdict=verdict,
+            )
             hits.append(hit)
     return tuple(hits)
 
 
 def rerank(
-    reranker: Reranker, query: Query, limit: int, hits: tuple[Hit, ...], started: float
+    services: Services,
+    reranker: Reranker,
+    query: Query,
+    limit: int,
+    hits: tuple[Hit, ...],
+    started: float,
 ) -> tuple[tuple[Hit, ...], str | None]:
     """Return the best `limit` hits by the reranker's score (ties keep their order), and the reranker's name.
 
-    If the reranker fails or the deadline, which counts from `started` (`time.perf_counter()`), passes first, the hits
-    keep the profile's order and the name is None.
+    Where the reranker turns a replaced memory and its successor around, the one that the profile has first moves up
+    (see `replacements`). If the reranker fails, the deadline passes first, which counts from `started`
+    (`time.perf_counter()`), or the query has none and `Services.rerank_timeout` passes, the hits keep the profile's
+    order and the name is None.
     """
     texts = [with_speaker(hit.memory) for hit in hits]
     work = partial(rerank_scores, reranker, query.text, texts)
+    seconds = services.rerank_timeout
+    if query.deadline_ms is not None:
+        seconds = started + query.deadline_ms / 1e3 - time.perf_counter()
     try:
-        if query.deadline_ms is None:
-            scores = work()
-        else:
-            scores = within(started + query.deadline_ms / 1e3 - time.perf_counter(), work, _late_rerankings)
+        scores = work() if seconds is None else within(seconds, work, _late_rerankings)
     except (RerankerError, TimeoutError):
         return hits[:limit], None
-    best = np.argsort(-scores, kind="stable")[:limit].tolist()
-    return tuple(replace(hits[place], rerank=float(scores[place])) for place in best), reranker.name
+    order = in_pairs(np.argsort(-scores, kind="stable").tolist(), replacements(hits))
+    return tuple(replace(hits[place], rerank=float(scores[place])) for place in order[:limit]), reranker.name
+
+
+def replacements(hits: Sequence[Hit]) -> dict[int, list[int]]:
+    """Return place of a hit -> earlier places of hits that replace it, or that it replaces, among `hits`.
+
+    These pairs keep the order of the profile, which knows whether the question asks about a former state.
+    """
+    places = {hit.memory.id: place for place, hit in enumerate(hits)}
+    found: dict[int, list[int]] = {}
+    for place, hit in enumerate(hits):
+        successor = hit.memory.replaced_by
+        others = {
+            hit.memory.supersedes,
+            None if successor is None else successor.id,
+            hit.via.id if hit.via is not None and hit.via.link == "update" else None,
+        }
+        for other in (places[id_] for id_ in others if id_ in places):
+            found.setdefault(max(place, other), []).append(min(place, other))
+    return found
+
+
+def in_pairs(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return `order`, in which each place comes after those in `before`, all smaller; these move up, next to it."""
+    found: dict[int, None] = {}
+
+    def put(place: int) -> None:
+        for other in before.get(place, ()):
+            if other not in found:
+                put(other)
+        found.setdefault(place)
+
+    for place in order:
+        put(place)
+    return list(found)
 
 
 def with_speaker(memory: Memory) -> str:

@@ -130,17 +130,24 @@ class Settings(BaseSettings):
     judge_timeout: float = Field(5.0, gt=0, le=3600, description="Seconds that a write waits for the judge")
 
     embedder: str = Field(
-        "minilm", description="Embedder: `minilm`, `static`, `bge`, `multilingual`, `fastembed` or `openai`"
+        "minilm",
+        description="Embedder: `minilm`, `static`, `bge`, `multilingual`, `fastembed`, `openai`, `onnx:FOLDER` or "
+        "`sentence-transformers:MODEL`",
+    )
+    embedder_model: str | None = Field(
+        None, min_length=1, description="Model of the embedders `onnx` (a folder) and `sentence-transformers`"
     )
     embedder_threads: int = Field(0, ge=0, le=1024, description="Threads of a local embedder; 0: one per core")
-    token_vectors: bool = Field(
-        True, description="Store the vectors of a memory's tokens too, 64 bytes per token (minilm)"
+    token_vectors: Literal["auto", "minilm", "off"] = Field(
+        "auto",
+        description="Vectors of a memory's tokens, 64 bytes each: `auto` (of the embedder; of minilm, if it has none), "
+        "`minilm` or `off`",
     )
     warm: bool = Field(False, description="Load the embedding model and the memories when a store is opened")
     embedder_cache: int = Field(1024, ge=0, description="Query vectors cached in memory")
     minilm_weights: Path | None = Field(None, description="Path of an alternative model.onnx for the minilm embedder")
-    query_prefix: str = Field("", description="Text before each query (fastembed, openai), if the model needs one")
-    passage_prefix: str = Field("", description="Text before each stored text (fastembed, openai)")
+    query_prefix: str = Field("", description="Text before each query, if the model needs one")
+    passage_prefix: str = Field("", description="Text before each stored text")
     fastembed_model: str = Field("BAAI/bge-small-en-v1.5", description="Model of the fastembed embedder")
     fastembed_cache: Path | None = Field(None, description="Directory of fastembed's models")
     openai_base_url: str = Field("https://api.openai.com/v1", description="Base URL of the openai embedder")
@@ -153,8 +160,18 @@ class Settings(BaseSettings):
 
     calibrations: Path = Field(default_factory=calibrations_file, description="File of the embedders' calibrations")
 
-    reranker: str = Field("none", description="Reranker: `none`, `fastembed` or `sentence-transformers`")
-    reranker_model: str | None = Field(None, min_length=1, description="Model of the reranker; unset: its default")
+    reranker: str = Field(
+        "none",
+        description="Reranker: `none`, `fastembed:MODEL`, `sentence-transformers:MODEL`, or the URL of an endpoint, "
+        "such as `http://HOST/rerank` (TEI) or `https://HOST/v2/rerank#MODEL` (Cohere, Jina)",
+    )
+    reranker_model: str | None = Field(
+        None, min_length=1, description="Model of a reranker without one in its name; unset: its default"
+    )
+    reranker_api_key: SecretStr | None = Field(None, description="API key of the reranker's endpoint")
+    rerank_timeout: float = Field(
+        5.0, gt=0, le=3600, description="Seconds that a recall waits for the reranker, unless it has a deadline"
+    )
     rerank_top: int = Field(20, ge=1, le=1000, description="Hits to rerank; the limit, if that is larger")
 
     summariser: str = Field("none", description="Summariser of reflections: `none` (the medoid's text) or `openai`")

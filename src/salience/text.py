@@ -8,8 +8,9 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, partial
-from typing import Final, TypeVar
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
 import Stemmer
 from stop_words import StopWordError, get_stop_words
@@ -63,6 +64,29 @@ _HIDDEN_SIGNS: Final = frozenset(
 )
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_SIGNS: Final = (
+    "\u0900-\u0963\u0966-\u0df3\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59"
+    "\u0e81-\u0edf\u0f40-\u0fbc\u1000-\u1049\u1050-\u109f\u1780-\u17d3"
+)
+"""Letters of scripts whose vowels are marks: `\\w` alone would split their words."""
+_MARK = re.compile(f"[{_SIGNS}]")
+_MARKED_WORD = re.compile(rf"(?:[^\W_]|[{_SIGNS}])+(?:'[^\W_]+)*")
+_SYMBOL = re.compile(
+    "[\U0001f1e6-\U0001f1ff]{2}|[\u2190-\u23ff\u25a0-\u27bf\u2900-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
+)
+"""Flags, emoji without skin tones, arrows and other signs."""
+LATIN: Final = "\u0000-\u02ff\u1e00-\u1eff"
+"""Characters of Latin scripts, and ASCII, as in a regular expression."""
+_OTHER_SCRIPT = re.compile(f"[^{LATIN}]")
+LONGEST_NAME: Final = 128
+"""Characters of the longest compound that has terms of its own; longer ones are data."""
+_MAYBE_COMPOUND = re.compile(
+    r"[-.@/\\:_+#A-Z](?:(?<=[^\W_][-.@/\\:_])(?=\w)|(?<=[a-z][A-Z])|(?<=[A-Z]{2})(?=[a-z]{2})|(?<=[A-Za-z][+#]))"
+)
+_COMPOUND = re.compile(r"[^\W_](?:\+\+|#)(?![\w+#])|[^\W_]\w*(?:[-.@/\\:]\w+)*")
+_SEPARATORS: Final = (r"[/\\]", "@", ":", r"\.", "[-_]")
+"""Separators of a compound, from the widest part to the smallest."""
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _MORE_WORDS: Final = {
     "english": "also bye every get go got just may new now one per please say see take thanks two use will yes "
@@ -100,12 +124,16 @@ _ELISION = re.compile(
 )
 _ARABIC_MARKS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Tashkeel and tatweel."""
+_LAST_DIACRITIC: Final = "\u08ff"
+"""The marks of scripts after it, such as Devanagari, are vowels."""
 _UNDECOMPOSED = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "œ": "oe", "æ": "ae", "ı": "i"})
+_PAIRED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Burmese and Khmer, which have no spaces between words."""
 _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _SCRIPTS = re.compile(
-    rf"(?P<han>[{_HAN}]+)|(?P<pairs>[\u3041-\u309f]+|[\u30a0-\u30ff]+|[\uac00-\ud7a3]+)"
+    rf"(?P<han>[{_HAN}]+)|(?P<pairs>[\u3041-\u309f]+|[\u30a0-\u30ff]+|[\uac00-\ud7a3]+|[{_PAIRED}]+)"
     rf"|(?P<arabic>[\u0600-\u06ff]+)|(?P<russian>[\u0400-\u052f]+)|(?P<greek>[\u0370-\u03ff\u1f00-\u1fff]+)"
-    rf"|(?P<latin>[^{_HAN}\u3041-\u30ff\uac00-\ud7a3\u0370-\u052f\u0600-\u06ff\u1f00-\u1fff]+)"
+    rf"|(?P<latin>[^{_HAN}{_PAIRED}\u3041-\u30ff\uac00-\ud7a3\u0370-\u052f\u0600-\u06ff\u1f00-\u1fff]+)"
 )
 LEAST_CORRECTED: Final = 4
 """Letters of the shortest term that a store corrects."""
@@ -161,16 +189,107 @@ def is_plain_word(text: str) -> bool:
     return text.isascii() and text.islower() and text.isalpha()
 
 
+def is_latin(text: str) -> bool:
+    """Return whether `text` has only characters of Latin scripts, and ASCII."""
+    return text.isascii() or not _OTHER_SCRIPT.search(text)
+
+
 def words(text: str) -> list[str]:
     """Return the normalised words and numbers of `text` in order, including stop words, not stemmed.
 
     Scripts without spaces (Han, kana) give overlapping pairs of characters.
     """
     plain = folded(text)
-    found: list[str] = _WORD.findall(plain)
+    found = _words(plain)
     if plain.isascii() or not _UNSPACED.search(plain):
         return found
     return [piece for word in found for piece in _pieces(word)]
+
+
+def _words(plain: str) -> list[str]:
+    """Return the words of a text in normal form."""
+    has_marks = not plain.isascii() and _MARK.search(plain)
+    found: list[str] = (_MARKED_WORD if has_marks else _WORD).findall(plain)
+    return found
+
+
+def symbols(text: str) -> list[str]:
+    """Return the emoji and other signs of `text` in order, each without its variants, such as skin tones."""
+    return [] if text.isascii() else _SYMBOL.findall(text)
+
+
+class Compound(NamedTuple):
+    """The terms of a name such as `MAX_RETRY_COUNT`, `parseConfig`, `app.settings.timeout` or `eu-west-1`.
+
+    Attributes:
+        names: the name and the names within it, in normal form: `_` for `-`, `_` and each change of case. Words that
+            plain English joins, such as `follow-up`, `and/or` and `12-year-old`, are no names.
+        aliases: names in camel case, likewise.
+        words: the words of names in camel case, and two words with a hyphen written as one: `email` for `e-mail`.
+        is_brand: whether it has a capital first, such as `GitHub`: it is often written without its capitals, so a query
+            needs only its one word, as the others would count as missing.
+    """
+
+    names: tuple[str, ...]
+    aliases: tuple[str, ...]
+    words: tuple[str, ...]
+    is_brand: bool
+
+
+def compounds(text: str) -> list[Compound]:
+    """Return the compounds of `text` in order; most texts have none."""
+    if not _MAYBE_COMPOUND.search(text):
+        return []
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    found = [_COMPOUNDS[word] for word in _COMPOUND.findall(plain) if len(word) <= LONGEST_NAME]
+    return [compound for compound in found if compound.names or compound.aliases or compound.words]
+
+
+def _compound(text: str) -> Compound:
+    names, aliases, words = list[str](), list[str](), list[str]()
+
+    def read(part: str, level: int = 0) -> None:
+        part = part.strip("_")
+        while level < len(_SEPARATORS) and not re.search(_SEPARATORS[level], part):
+            level += 1
+        if level == len(_SEPARATORS):
+            pieces = _CAMEL.split(part)
+            if len(pieces) > 1 and min(map(len, pieces)) > 1:  # "iPhone" has no words
+                aliases.append("_".join(pieces).casefold())
+                words.extend(map(str.casefold, pieces))
+            elif part.endswith(("++", "#")):
+                names.append(part.casefold())
+            return
+        pieces = [piece for piece in re.split(_SEPARATORS[level], part) if piece]
+        if _is_name(part, _SEPARATORS[level], pieces):
+            names.append(re.sub("[-_]+", "_", _CAMEL.sub("_", part)).casefold())
+        if "_" not in part and len(pieces) == 2 and _SEPARATORS[level] == "[-_]" and all(map(str.isalpha, pieces)):
+            words.append("".join(pieces).casefold())
+        for piece in pieces:
+            read(piece, level + 1)
+
+    read(text)
+    return Compound(tuple(names), tuple(aliases), tuple(words), text[0].isupper() or not aliases)
+
+
+def _is_name(text: str, separator: str, parts: Sequence[str]) -> bool:
+    """Return whether a text with these parts is a name and no words of plain English."""
+    has_digit = any(map(str.isdigit, text))
+    match separator:
+        case "@":
+            return True
+        case ":":
+            return False
+        case r"[/\\]":
+            return len(parts) > 2 or "." in text
+        case r"\.":
+            return has_digit or max(map(len, parts)) > 1  # not "e.g" and "U.S"
+    is_measure = text[0].isdigit() and not all(map(str.isdigit, parts))  # "12-year-old"
+    is_plain = len(parts) < 3 or is_measure or not ENGLISH_STOPWORDS.isdisjoint(map(str.casefold, parts))
+    return "_" in text or not is_plain
+
+
+_COMPOUNDS: Final = Kept(_compound)
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -202,7 +321,8 @@ class Tokeniser:
             raise unknown("language", language, (AUTO, *LANGUAGES, NO_LANGUAGE))
         self.language = language
         self._stopwords = stopwords(language)
-        self._stem = lru_cache(maxsize=65536)(_stemmer(NO_LANGUAGE if language == AUTO else language))
+        stem = _stemmer(NO_LANGUAGE if language == AUTO else language)
+        self._own_terms = Kept(lambda word: () if word in self._stopwords else (stem(word),))
         self._by_language = {name: Kept(partial(_terms_of, name)) for name in DETECTED}
 
     def language_of(self, text: str) -> str:
@@ -210,21 +330,37 @@ class Tokeniser:
         return detect(text) if self.language == AUTO else self.language
 
     def terms(self, text: str, language: str | None = None) -> tuple[str, ...]:
-        """Return the terms of `text` in order, with repetitions; `language` is that of the text, if known.
+        """Return the terms of a stored text, with repetitions; `language` is that of the text, if known.
 
-        With `auto` a word may have several terms; the last one says most: its stem, or a pair of Han characters.
+        First come the terms of its words in order. With `auto` a word may have several; the last one says most: its
+        stem, or a pair of Han characters. The terms of its `compounds` and `symbols` follow.
         """
+        found, of_word = self._words_and_terms(text, language)
+        terms = [term for word in found for term in of_word[word]]
+        for compound in compounds(text):
+            terms += _terms_of_compound(compound, of_word)
+        return tuple(terms if text.isascii() else terms + symbols(text))
+
+    def query_terms(self, text: str, language: str | None = None) -> tuple[str, ...]:
+        """Return the distinct terms to search for: of a compound, only its words and its names."""
+        found, of_word = self._words_and_terms(text, language)
+        terms = [term for word in found for term in of_word[word]]
+        for compound in compounds(text):
+            terms += compound.names if compound.is_brand else _terms_of_compound(compound, of_word)
+        return tuple(dict.fromkeys(terms + symbols(text)))
+
+    def _words_and_terms(self, text: str, language: str | None) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+        """Return the words of a text, and the mapping of words to their terms."""
         if self.language != AUTO:
-            return tuple([self._stem(word) for word in words(text) if word not in self._stopwords])
+            return words(text), self._own_terms
         plain = folded(text)
         if not plain.isascii():
             plain = _ARABIC_MARKS.sub("", plain)
-        found = _WORD.findall(plain)
-        terms = self._by_language[language or _voted(plain, found)]
-        return tuple([term for word in found for term in terms[word]])
+        found = _words(plain)
+        return found, self._by_language[language or _voted(plain, found)]
 
-    def correctable(self, terms: Sequence[str], language: str) -> frozenset[str]:
-        """Return those of the terms of a query in a language that may be misspelt: no numbers, no frequent words.
+    def correctable(self, text: str, language: str) -> frozenset[str]:
+        """Return the terms of a query in a language that may be misspelt: no numbers, compounds or English words.
 
         Nor terms over `MOST_CORRECTED` letters, since the number of similar spellings grows with the length.
 
@@ -232,14 +368,17 @@ class Tokeniser:
         """
         if self.language == AUTO and language != ENGLISH:
             return frozenset()
-        frequent = self._frequent
-        return frozenset(
-            [
-                term
-                for term in terms
-                if LEAST_CORRECTED <= len(term) <= MOST_CORRECTED and is_plain_word(term) and term not in frequent
-            ]
-        )
+        if _MAYBE_COMPOUND.search(text):
+            text = " ".join(word for word in _COMPOUND.findall(text) if not _MAYBE_COMPOUND.search(word))
+        known = english_words() if language == ENGLISH else frozenset[str]()
+        wrong = {
+            term
+            for word in words(text)
+            if word not in known
+            for term in self.terms(word, language)
+            if LEAST_CORRECTED <= len(term) <= MOST_CORRECTED and is_plain_word(term) and term not in known
+        }
+        return frozenset(wrong - self._frequent) if wrong else frozenset()
 
     @cached_property
     def _frequent(self) -> frozenset[str]:
@@ -258,6 +397,18 @@ class Tokeniser:
         end = next((place for place, (one, other) in pairs if one != other), min(len(word), len(term)))
         spelling = similar.removesuffix(term[end:]) + word[end:]  # as "alergy" and its term "alergi" end
         return word, spelling if similar in self.terms(spelling) else similar
+
+
+@cache
+def english_words() -> frozenset[str]:
+    """Return the words of at least `LEAST_CORRECTED` letters in the vocabulary of the default embedding model."""
+    path = Path(__file__).parent / "models" / "data" / "bert-base-uncased-vocab.txt"
+    words = path.read_text("utf-8").split()
+    return frozenset(word for word in words if len(word) >= LEAST_CORRECTED and is_plain_word(word))
+
+
+def _terms_of_compound(found: Compound, of_word: Mapping[str, Sequence[str]]) -> list[str]:
+    return [*found.names, *found.aliases, *(term for word in found.words for term in of_word[word])]
 
 
 def detect(text: str) -> str:
@@ -377,7 +528,8 @@ def without_marks(text: str) -> str:
     """Return `text` without diacritics: `Müller` and `Muller`, and the forms of alef, are equal."""
     if text.isascii():
         return text
-    kept = "".join(sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
+    letters = unicodedata.normalize("NFD", text)
+    kept = "".join(sign for sign in letters if sign > _LAST_DIACRITIC or unicodedata.category(sign) != "Mn")
     return unicodedata.normalize("NFC", kept).translate(_UNDECOMPOSED)
 
 
@@ -436,6 +588,8 @@ def is_hidden(sign: str) -> bool:
 
 def spelled(text: str, also: str = "") -> str:
     """Return `text` with hidden characters, and the characters in `also`, as JSON escapes."""
+    if not also and text.isascii() and text.isprintable():
+        return text
     return "".join(
         json.dumps(sign)[1:-1] if is_hidden(sign) else f"\\u{ord(sign):04x}" if sign in also else sign for sign in text
     )
@@ -454,10 +608,11 @@ def counted(number: int, one: str, many: str = "") -> str:
 def same_text(content: str) -> str:
     """Return a form that is equal for contents that differ only in spaces or in the composition of letters.
 
-    It is the Unicode form NFC, stripped; a text of one line gets single spaces. Case and line breaks are unchanged.
+    It is the Unicode form NFC, stripped; a text of one line without code gets single spaces. Case and line breaks are
+    unchanged.
     """
     composed = unicodedata.normalize("NFC", content).strip()
-    return composed if "\n" in composed else " ".join(composed.split())
+    return composed if "\n" in composed or "`" in composed else " ".join(composed.split())
 
 
 def content_hash(content: str) -> str:

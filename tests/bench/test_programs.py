@@ -28,9 +28,6 @@ def run(command, folder):
         "torture_postgres leaks --tenants 3 --threads 2 --seconds 1",
         "torture_postgres kill --rounds 1 --threads 2 --processes 1",
         "torture_server leaks --seconds 1 --threads 2 --workers 1",
-        "recall --sizes 500 --peers none --seconds 0 --most 5 --opens 1 --out {folder}/out",
-        "postgres --memories 100 --tenants 4 --seconds 0 --compared 2 --processes 1 --threads 2",
-        "server --stores sqlite --memories 50 --workers 1 --clients 2 --seconds 0.3 --alone 8 --ends 0",
     ],
 )
 def test_a_program_finds_a_planted_fault(command, tmp_path):

@@ -85,7 +85,7 @@ def test_the_confidence_is_beside_each_question(screen):
     for line, one in zip(printed, screen.rounds, strict=True):
         best = one.answers[0]
         assert f"confidence {best[0].confidence:.2f}" in line
-        assert line.endswith(": unsure") == (not best.confident)
+        assert line.endswith(f": {best[0].verdict}")
 
 
 def test_a_kept_sample_can_be_asked_and_is_not_written_over(tmp_path):

@@ -201,6 +201,16 @@ WORLD = {
         {"id": "q3", "kind": "unanswerable", "query": "What does a boat cost?", "answers": []},
     ],
 }
+PAIRS = {
+    "name": "twins",
+    "fillers": ["The heron is back"],
+    "pairs": [
+        {
+            "id": "p1", "kind": "sibling", "older": "web-07 has a broken fan", "newer": "web-10 has new lamps",
+            "query": "Which fan is broken?", "right": "older", "relation": "none",
+        }
+    ],
+}  # fmt: skip
 
 
 class TestEveryday:
@@ -211,11 +221,12 @@ class TestEveryday:
         for half, name in (("fit", "rosa"), ("report", "lea")):
             (folder / half).mkdir(parents=True)
             (folder / half / f"{name}.json").write_text(json.dumps({**WORLD, "name": name}), "utf-8")
+        (folder / "fit" / "pairs-twins.json").write_text(json.dumps(PAIRS), "utf-8")
         monkeypatch.setattr("salience.evaluate.datasets.everyday._FOLDER", folder)
 
     def test_lines_hold_the_figures_by_world_and_kind(self, run):
         printed = run("eval", "everyday", "--profiles", "bm25", "--half", "fit").stdout.splitlines()
-        assert printed[0] == "# everyday, fit: 1 world, 3 memories, 3 questions"
+        assert printed[0] == "# everyday, fit: 1 world, 3 memories, 3 questions, 1 pair"
         columns = printed[1].removeprefix("# ").split("\t")
         rows = [dict(zip(columns, line.split("\t"), strict=True)) for line in printed[2:]]
         assert [(row["worlds"], row["by"], row["name"]) for row in rows] == [
@@ -224,16 +235,20 @@ class TestEveryday:
             ("english", "kind", "present"),
             ("english", "kind", "plain"),
             ("english", "kind", "unanswerable"),
+            ("english pairs", "total", "-"),
+            ("english pairs", "kind", "sibling"),
         ]
         total = rows[0]
         assert (total["profile"], total["embedder"], total["n"], total["first"]) == ("bm25", "planted", "2", "0.500")
         assert (total["changed"], total["outdated_first"], total["unanswerable"]) == ("1", "1.000", "1")
         assert (total["unanswerable_empty"], total["calibration_error"]) == ("1.000", "-")
+        assert (total["wrong_and_sure"], rows[-1]["first"], rows[-1]["wrong_and_sure"]) == ("0.500", "1.000", "0.000")
 
     def test_json_has_both_halves_and_the_default_profile(self, run_json):
         record = run_json("eval", "everyday")
         assert (record["half"], record["worlds"], record["limit"]) == ("both", ["rosa", "lea"], 5)
         assert {row["profile"] for row in record["rows"]} == {"salience"}
+        assert {row["name"]: row["figures"]["n"] for row in record["rows"] if row["pairs"]} == {"": 1, "sibling": 1}
         assert record["rows"][0]["figures"]["n"] == 4
         assert "misses" not in record
 
@@ -256,6 +271,8 @@ class TestEveryday:
     def test_a_terminal_shows_a_table_per_profile(self, run):
         shown = run("eval", "everyday", "--profiles", "bm25,cosine", "--misses", terminal=True).stdout
         assert "bm25, planted: English worlds" in shown
+        assert "bm25, planted: English pairs" in shown
+        assert "sibling" in shown
         assert "cosine, planted: English worlds" in shown
         assert "right  Rosa moved to Bruges" in shown
 

@@ -22,8 +22,10 @@ def test_a_pipe_gets_names_and_values_then_the_path(run, stored):
     result = {line[0]: line[1] for line in lines[:5]}
     assert list(result) == ["stage", "rank", "by", "reason", "counterfactual"]
     assert (result["stage"], result["rank"], result["by"]) == ("outranked", "2", stored.alice)
-    assert re.fullmatch(r"It ranks 2 with 0\.\d+; the last one in the answer, \w{8}, has 0\.\d+\.", result["reason"])
-    assert result["counterfactual"] == "A limit of 2 would return it at rank 2."
+    last, first = result["reason"].split(". ", 1)
+    assert re.fullmatch(r"It ranks 2 with 0\.640; the last one in the answer, \w{8}, has 0\.720", last)
+    assert re.fullmatch(r"\w{8} is first with 0\.7200, mainly by similarity \(\+0\.0800\)\.", first)
+    assert result["counterfactual"].startswith("Only a larger limit would return it: a limit of 2, at rank 2.")
     steps = [line for line in lines[5:] if len(line) == 3]
     assert [step[0] for step in steps] == [
         "scope", "filter", "candidates", "expired", "superseded", "score", "threshold", "trim",
@@ -45,7 +47,7 @@ def test_json_has_the_names_of_the_api(run_json, stored):
     found = run_json("explain", "query", stored.alice[-8:], "--user", "alice", "--profile", "cmm", "--min-score", "99")
     assert list(found) == [
         "id", "stage", "reason", "by", "rank", "score_detail", "path", "counterfactual", "profile", "degraded",
-        "confidence", "confidence_parts", "change",
+        "confidence", "confidence_parts", "change", "above",
     ]  # fmt: skip
     assert (found["id"], found["stage"], found["by"], found["rank"]) == (stored.alice, "threshold", None, 1)
     assert found["path"][0] == {"stage": "scope", "outcome": "passed", "note": ""}

@@ -71,10 +71,12 @@ def test_json_has_the_names_of_the_api(run_json, stored):
     found = run_json("recall", "query", "--user", "alice")
     assert found.keys() == {
         "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope",
-        "corrected",
+        "corrected", "verdict",
     }  # fmt: skip
     hit = found["hits"][0]
-    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank", "weak", "confidence"}
+    assert hit.keys() == {
+        "memory", "score", "score_detail", "via", "absorbed", "rerank", "weak", "confidence", "verdict",
+    }  # fmt: skip
     assert hit["memory"]["id"] == stored.alice
     assert hit["memory"]["created_at"].endswith("+00:00")
     assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}
@@ -267,7 +269,16 @@ def test_times_after_an_option_are_local_and_may_be_short(run_json, run, tokyo):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_an_unsure_answer_says_so_and_marks_its_hits(run, stored, terminal):
     printed = run("recall", "zebra crossing", "--user", "alice", terminal=terminal).stdout
-    assert "No memory clearly answers this. Closest:" in printed
-    assert "weak, confidence 0." in printed
+    assert "may answer, confidence 0." in printed
     sure = run("recall", "query", "--user", "alice", terminal=terminal).stdout
     assert "No memory clearly answers this" not in sure
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_replaced_memory_is_marked_wherever_it_is_shown(run, run_json, terminal):
+    old, new = (run_json("remember", text)["memory"] for text in ("I live in Berlin", "I moved to Lisbon"))
+    mark = f"by {new['short_id']}"
+    for command in (("list",), ("get", old["id"]), ("recall", "Where do I live?")):
+        assert mark in " ".join(run(*command, terminal=terminal).stdout.split()), command
+    run("dismiss", new["id"], old["id"])
+    assert mark not in run("list", terminal=terminal).stdout

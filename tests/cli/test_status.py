@@ -137,7 +137,10 @@ def test_a_group_without_a_command_shows_its_help(run, group):
     [
         ("salience st", ["status", "stats"]),
         ("salience recall --profile mem", ["mememory", "memlayer", "memorysync"]),
-        ("salience --embedder ", ["minilm", "static", "bge", "multilingual", "fastembed", "openai"]),
+        (
+            "salience --embedder ",
+            ["minilm", "static", "bge", "multilingual", "fastembed", "openai", "onnx", "sentence-transformers"],
+        ),
         ("salience remember --kind f", ["fact", "feedback"]),
         ("salience list --tier ", ["working", "episodic", "semantic"]),
         ("salience import --from mem", ["mem0", "mempalace"]),

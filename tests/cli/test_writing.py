@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 
@@ -51,12 +53,12 @@ def test_the_same_text_again_is_reported_as_unchanged_and_can_be_forced(run, run
 def test_the_replaced_memory_is_reported_and_the_remedy_works_as_printed(run, run_json, terminal):
     old = run_json("remember", "I live in Berlin")["memory"]
     result = run("remember", "User lives in Lisbon", terminal=terminal).stdout
-    assert f"This replaces memory {old['short_id']} as the current user.residence;" in " ".join(result.split())
-    assert "--no-fact-key" in result
-    contents = lambda: {hit["memory"]["content"] for hit in run_json("recall", "where", "--min-score", "0")["hits"]}  # noqa: E731
-    assert contents() == {"User lives in Lisbon"}
-    assert run_json("update", old["short_id"], "--no-fact-key")["memory"]["fact_key"] is None
-    assert contents() == {"I live in Berlin", "User lives in Lisbon"}
+    printed = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", result).split())
+    assert f"This replaces memory {old['short_id']} (fact user.residence);" in printed
+    undo = re.search(r"on the command line, (dismiss \w{8} \w{8})", printed)[1]
+    assert run_json("get", old["id"])["replaced_by"] is not None
+    run(*undo.split())
+    assert run_json("get", old["id"])["replaced_by"] is None
 
 
 def test_update_changes_what_is_given_and_nothing_else(run, run_json, stored):
@@ -75,3 +77,14 @@ def test_the_new_text_may_follow_the_id(run_json, stored):
     made = run_json("update", stored.alice, "Alice likes Go", "--user", "alice")
     assert (made["status"], made["memory"]["content"]) == ("updated", "Alice likes Go")
     assert run_json("update", stored.alice, "-", "--user", "alice", input="Alice likes C\n")["memory"]["version"] == 3
+
+
+def test_update_says_that_a_memory_replaces_another_and_takes_it_back(run, run_json):
+    old, new = (run_json("remember", text)["memory"] for text in ("The report is due on Friday", "Lunch is at noon"))
+    made = run_json("update", new["short_id"], "--supersedes", old["short_id"])
+    assert (made["superseded"], made["memory"]["supersedes"]) == (old["id"], old["id"])
+    assert run_json("get", old["id"])["replaced_by"]["id"] == new["id"]
+    assert run_json("update", new["short_id"], "--no-supersedes")["memory"]["supersedes"] is None
+    assert run_json("get", old["id"])["replaced_by"] is None
+    refused = run("update", new["short_id"], "--supersedes", old["short_id"], "--no-supersedes", code=2)
+    assert "--no-supersedes is given beside --supersedes" in refused.stderr

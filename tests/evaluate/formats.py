@@ -209,6 +209,27 @@ EVERYDAY: dict[str, Any] = {
         {"id": "q3", "kind": "unanswerable", "query": "How old is Rosa?", "answers": []},
     ],
 }
+PAIRS: dict[str, Any] = {
+    "name": "twins",
+    "about": "Two facts each.",
+    "fillers": ["The heron is back", "Soup is at noon"],
+    "pairs": [
+        {
+            "id": "p1", "kind": "sibling", "older": "web-07 has a broken fan", "newer": "web-10 has a new fan",
+            "query": "What is wrong with web-07?", "right": "older", "relation": "none",
+        },
+        {
+            "id": "p2", "kind": "changed", "older": "I live in Ghent", "newer": "I moved to Bruges",
+            "query": "Where does Rosa live?", "right": "newer", "relation": "replaces", "user": "rosa",
+            "older_at": "2026-02-10T09:00:00+00:00", "newer_at": "2026-04-01T09:00:00+02:00",
+            "older_speaker": "Rosa", "newer_speaker": "Rosa",
+        },
+        {
+            "id": "p3", "kind": "coexisting", "older": "I keep goats", "newer": "I keep bees",
+            "query": "Which animals do I keep?", "right": "both", "relation": "adds",
+        },
+    ],
+}  # fmt: skip
 
 
 def written(path: Path, value: object) -> Path:

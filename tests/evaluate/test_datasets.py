@@ -219,7 +219,7 @@ def test_a_timestamp_may_be_seconds_or_milliseconds_since_1970(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("bad", "field"),
     [
-        ({"role": "user", "content": "x", "timestamp": "2026-01-02T10:00:00"}, "timestamp"),
+        ({"role": "user", "content": "x", "timestamp": "2026-13-02T10:00:00"}, "timestamp"),
         ({"role": "user", "content": "x", "timestamp": True}, "timestamp"),
         ({"role": "user", "content": "x", "timestamp": -1}, "timestamp"),
         ({"role": "user", "content": "x", "timestamp": "9999-12-31T23:59:59-05:00"}, "timestamp"),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from formats import EVERYDAY, written
+from formats import EVERYDAY, PAIRS, written
 
 from salience.engine import Engine
 from salience.evaluate import everyday
@@ -31,6 +31,17 @@ ENGLISH = {
 """Kind -> fewest questions in a world in English."""
 POLYGLOT = {"plain": 6, "inflected": 12, "synonym": 12, "short": 6, "present": 12, "crosslingual": 18}
 """Kind -> questions in a world in several languages."""
+
+
+LABELS = {
+    "sibling": (("older", "newer"), ("none",)),
+    "complement": (("older", "newer"), ("none", "adds")),
+    "other_subject": (("older",), ("none",)),
+    "changed": (("newer",), ("replaces",)),
+    "coexisting": (("both",), ("none", "adds")),
+    "restated": (("both",), ("repeats",)),
+}
+"""Kind of a pair -> what may be right, and the relations that it may have."""
 
 
 class TestShippedWorlds:
@@ -69,19 +80,58 @@ class TestShippedWorlds:
                 assert all(counts[kind] >= least for kind, least in ENGLISH.items()), world.name
 
     def test_ids_of_questions_are_distinct(self):
-        files = sorted((Path(dataset.__file__).parents[1] / "data" / "everyday").glob("*/*.json"))
-        assert len(files) == 10
-        for path in files:
+        files = (Path(dataset.__file__).parents[1] / "data" / "everyday").glob("*/*.json")
+        worlds = sorted(path for path in files if not path.name.startswith("pairs-"))
+        assert len(worlds) == 10
+        for path in worlds:
             ids = [question["id"] for question in json.loads(path.read_text("utf-8"))["questions"]]
             assert len(ids) == len(set(ids)), path
 
 
-def asked(*refs: str, answers=("new",), outdated=("old",), confident=True, confidences=(), **place) -> Asked:
+class TestShippedPairs:
+    @pytest.mark.parametrize("half", dataset.HALVES)
+    def test_pairs_are_distinct_and_labelled_as_their_kind_says(self, half: dataset.Half):
+        pairs = dataset.pairs(half)
+        for texts in (
+            [pair.id for pair in pairs],
+            [pair.query for pair in pairs],
+            [draft.content for pair in pairs for draft in (pair.older, pair.newer)],
+        ):
+            assert [text for text, n in Counter(texts).items() if n > 1] == []
+        for pair in pairs:
+            rights, relations = LABELS[pair.kind]
+            assert pair.right in rights, pair
+            assert pair.relation in relations, pair
+
+    @pytest.mark.parametrize("half", dataset.HALVES)
+    def test_each_pair_has_a_user_of_its_own_with_the_same_fillers(self, half: dataset.Half):
+        for world in dataset.pair_worlds(half):
+            users = [question.scope for question in world.questions]
+            assert len(users) == len(set(users)), world.name
+            refs = Counter(memory.draft.scope for memory in world.beliefs)
+            assert refs == dict.fromkeys(users, 8), world.name
+            assert [one.draft.created_at for one in world.beliefs] == sorted(
+                one.draft.created_at for one in world.beliefs
+            )
+
+    def test_no_text_is_in_both_halves(self):
+        fit, report = (
+            {
+                text
+                for world in dataset.pair_worlds(half)
+                for text in (*(one.draft.content for one in world.beliefs), *(one.question for one in world.questions))
+            }
+            for half in dataset.HALVES
+        )
+        assert fit & report == set()
+
+
+def asked(*refs: str, answers=("new",), outdated=("old",), confident=True, confidences=(), weak=True, **place) -> Asked:
     question = Question(
         "?", "", place.pop("kind", "present"), answers, answerable=bool(answers), outdated=outdated,
         language=place.pop("language", ""),
     )  # fmt: skip
-    return Asked("salience", "planted", place.get("world", "rosa"), question, refs, confident, confidences)
+    return Asked("salience", "planted", place.get("world", "rosa"), question, refs, confident, confidences, weak)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +151,15 @@ def test_what_comes_first(refs, first, outdated_first, found):
     assert (one.is_first_right, one.is_outdated_first, one.found, is_miss(one)) == (
         first, outdated_first, found, not first,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("refs", "weak", "found"),
+    [(("old",), False, True), (("old",), True, False), (("new", "old"), False, False), ((), True, False)],
+)
+def test_an_answer_is_wrong_and_sure_if_its_first_hit_is_wrong_and_not_weak(refs, weak, found):
+    assert asked(*refs, weak=weak).is_wrong_and_sure == found
+    assert figures([asked(*refs, weak=weak), asked("new")]).wrong_and_sure == found / 2
 
 
 def test_figures_are_shares_of_the_questions_that_they_concern():
@@ -162,6 +221,29 @@ def test_rows_keep_worlds_in_several_languages_apart():
     ]
 
 
+def test_rows_keep_pairs_apart_by_kind():
+    pairs = {"world": "twins", "outdated": ()}
+    found = rows(
+        [
+            asked("new", kind="plain"),
+            asked("new", kind="sibling", **pairs),
+            asked("old", kind="changed", **pairs),
+            asked("new", kind="changed", world="zwillinge", language="de"),
+        ]
+    )
+    assert [(row.pairs, row.polyglot, row.by, row.name, row.figures.n) for row in found] == [
+        (False, False, "total", "", 1),
+        (False, False, "world", "rosa", 1),
+        (False, False, "kind", "plain", 1),
+        (True, False, "total", "", 2),
+        (True, False, "kind", "sibling", 1),
+        (True, False, "kind", "changed", 1),
+        (True, True, "total", "", 1),
+        (True, True, "kind", "changed", 1),
+        (True, True, "language", "de", 1),
+    ]
+
+
 def test_questions_are_asked_through_recall_at_their_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
     (world,) = conversations(written(tmp_path / "a.json", EVERYDAY))
@@ -180,3 +262,21 @@ def test_questions_are_asked_through_recall_at_their_own_time(tmp_path: Path, mo
     assert [one.refs for one in found if one.profile == "bm25"][:2] == [("m1", "m3", "m2"), ("m2",)]
     assert len(found) == 2 * sum(done) == 8
     assert {(one.embedder, one.world) for one in found} == {("planted", "rosa")}
+
+
+def test_each_pair_is_asked_in_its_own_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
+    worlds = [*conversations(written(tmp_path / "a.json", PAIRS))]
+    found = everyday.ask(worlds, contenders(["salience"]), "planted", None)
+    assert [{ref.partition("-")[0] for ref in one.refs} for one in found] == [{"p1"}, {"p2"}, {"p3"}]
+    assert found[0].refs[0] == "p1-older"
+
+
+def test_the_first_hit_decides_whether_an_answer_is_sure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
+    worlds = [*conversations(written(tmp_path / "a.json", PAIRS))]
+    profile = contenders(["salience"])["salience"]
+    for threshold, weak in ((0.0, False), (1.0, True)):
+        confidence = replace(profile.confidence, confident_from=threshold)
+        found = everyday.ask(worlds, {"own": replace(profile, confidence=confidence)}, "planted", None)
+        assert [one.weak for one in found] == [weak] * 3

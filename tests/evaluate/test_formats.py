@@ -17,6 +17,7 @@ from formats import (
     BELIEFS,
     EVERYDAY,
     LONGMEMEVAL,
+    PAIRS,
     REALTALK,
     beam,
     precisionmembench,
@@ -39,6 +40,7 @@ from salience.records import ANY, Draft, Scope
         ([{"plan-1": BEAM_CHAT}], "beam"),
         ([{"conversation_id": "7", "chat": [], "probing_questions": "{}"}], "beam"),
         (EVERYDAY, "everyday"),
+        (PAIRS, "everyday"),
     ],
 )
 def test_the_content_decides_the_format(tmp_path: Path, value: object, found: str) -> None:
@@ -195,6 +197,39 @@ def test_everyday_memories_are_drafts_of_the_user_and_questions_have_their_time(
         list(turns(path))
 
 
+def test_each_pair_has_a_scope_with_its_two_memories_and_the_fillers(tmp_path: Path) -> None:
+    (held,) = conversations(written(tmp_path / "pairs-twins.json", PAIRS))
+    assert (held.name, held.sessions) == ("twins", ())
+    of_second = [one for one in held.beliefs if one.draft.scope == Scope(user_id="rosa")]
+    assert [(one.ref, one.draft.content, one.draft.speaker, one.draft.created_at) for one in of_second] == [
+        ("p2-filler-1", "The heron is back", None, datetime(2026, 2, 1, 1, tzinfo=UTC)),
+        ("p2-older", "I live in Ghent", "Rosa", datetime(2026, 2, 10, 9, tzinfo=UTC)),
+        ("p2-filler-2", "Soup is at noon", None, datetime(2026, 3, 3, 1, tzinfo=UTC)),
+        ("p2-newer", "I moved to Bruges", "Rosa", datetime(2026, 4, 1, 7, tzinfo=UTC)),
+    ]
+    times = {one.ref: one.draft.created_at for one in held.beliefs}
+    assert (times["p3-older"], times["p3-newer"]) == (
+        datetime(2026, 3, 1, 2, tzinfo=UTC),
+        datetime(2026, 6, 1, 2, tzinfo=UTC),
+    )
+    now = datetime(2026, 11, 20, 18, tzinfo=UTC)
+    assert held.questions == (
+        Question("What is wrong with web-07?", "", "sibling", ("p1-older",), now=now, scope=Scope(user_id="p1")),
+        Question(
+            "Where does Rosa live?",
+            "",
+            "changed",
+            ("p2-newer",),
+            now=now,
+            scope=Scope(user_id="rosa"),
+            outdated=("p2-older",),
+        ),
+        Question(
+            "Which animals do I keep?", "", "coexisting", ("p3-older", "p3-newer"), now=now, scope=Scope(user_id="p3")
+        ),
+    )
+
+
 def damaged(value: Any, *keys: Any, to: Any = None) -> Any:
     """Return a copy in which the value that the keys lead to is another; None takes it away."""
     whole = copy.deepcopy(value)
@@ -221,6 +256,11 @@ def damaged(value: Any, *keys: Any, to: Any = None) -> Any:
         (damaged(EVERYDAY, "memories", 1, "at", to="2026-05-01T09:30:00"), "memories[1].at", "+00:00"),
         (damaged(EVERYDAY, "questions", 0, "answers"), "questions[0].answers", "Give a list."),
         (damaged(EVERYDAY, "questions", 0, "outdated", to=[1]), "questions[0].outdated[0]", "Give text."),
+        (damaged(PAIRS, "pairs", 0, "older"), "pairs[0].older", "Give text."),
+        (damaged(PAIRS, "pairs", 0, "right", to="left"), "pairs[0].right", "Give one of older, newer, both."),
+        (damaged(PAIRS, "pairs", 1, "relation"), "pairs[1].relation", "Give text."),
+        (damaged(PAIRS, "pairs", 1, "newer_at", to="April"), "pairs[1].newer_at", "2026-05-01T09:30:00+00:00"),
+        (damaged(PAIRS, "fillers", 0, to=1), "fillers[0]", "Give text."),
         (damaged(LONGMEMEVAL, 1, "question_type"), "[1].question_type", "Give text."),
         (damaged(LONGMEMEVAL, 0, "haystack_sessions", 0, to={}), "[0].haystack_sessions[0]", "Give a list."),
         (damaged(LONGMEMEVAL, 0, "haystack_dates", 0, to="31/31/2023"), "[0].haystack_dates[0]", "2023/05/30"),

@@ -25,6 +25,7 @@ WORDS = (
     "日本語の本 한글 İ ſ \u200b — … x_1 v2 Call Tea, said"
 ).split(" ")
 GAPS = [" ", " ", " ", "  ", "\n", "\t", ". ", ", ", "\u3000", "\u00a0", "\x1c", "", "'s ", " - ", "`", ") ", "\u2028"]
+MARKS = re.compile("[\u0900-\u109f\u1780-\u17d3]")
 TEXTS = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_size=14).map(
     lambda drawn: "".join(part for pair in drawn for part in pair)
 ) | st.text(max_size=30)
@@ -45,13 +46,16 @@ def test_terms_are_those_of_the_words_of_the_whole_text(text, language):
     tokeniser = Tokeniser(language)
     stem = str if language == "none" else snowballstemmer.stemmer(language).stemWord
     expected = [stem(word) for word in words(text) if word not in tokeniser._stopwords]
-    assert list(tokeniser.terms(text)) == list(tokeniser.terms(text)) == expected
+    assert list(tokeniser.terms(text))[: len(expected)] == expected  # those of compounds and symbols follow
+    assert tokeniser.terms(text) == tokeniser.terms(text)
 
 
 @given(TEXTS)
 def test_words_do_not_reach_over_white_space(text):
     assert [word for part in text.split() for word in words(part)] == words(text)
-    if not re.search(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]", spelled_out(text)):
+    if not MARKS.search(text) and not re.search(
+        r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]", spelled_out(text)
+    ):
         assert words(text) == re.findall(r"[^\W_]+(?:'[^\W_]+)*", spelled_out(text))
 
 

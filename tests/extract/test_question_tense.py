@@ -35,6 +35,7 @@ PRESENT = [
     "Where is our office located?",
     "What is the tool used to sign releases?",
     "I am used to tea, what is there?",
+    "How long do refunds for unused labels take?",
     "What do we no longer sell?",
     "Wo wohne ich?",
 ]

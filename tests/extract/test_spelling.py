@@ -33,11 +33,26 @@ def test_similar_term(term, known, found):
 
 def test_frequent_words_numbers_and_short_words_are_not_correctable():
     tokeniser = Tokeniser(AUTO)
-    terms = tokeniser.terms("how many was v2.3.0 of the app relesed in 2024 to adc1")
-    assert tokeniser.correctable(terms, "english") == {"reles"}
-    assert tokeniser.correctable(tokeniser.terms("Müllers Schlussel"), "german") == frozenset()
-    assert Tokeniser(NO_LANGUAGE).correctable(("adress", "müller"), NO_LANGUAGE) == {"adress"}
-    assert tokeniser.correctable(("x" * 32, "x" * 33), "english") == {"x" * 32}  # its spellings would be thousands
+    text = "how many was v2.3.0 of the app relesed in 2024 to adc1"
+    assert tokeniser.correctable(text, "english") == {"reles"}
+    assert tokeniser.correctable("Müllers Schlussel", "german") == frozenset()
+    assert Tokeniser(NO_LANGUAGE).correctable("adress müller", NO_LANGUAGE) == {"adress"}
+    assert tokeniser.correctable(f"{'x' * 32} {'x' * 33}", "english") == {"x" * 32}  # its spellings would be thousands
+
+
+@pytest.mark.parametrize(
+    ("text", "correctable"),
+    [
+        ("how do I reset the cache", set()),
+        ("was the boat slighted or sighted", set()),
+        ("uteke-cloud-dev tiemout", {"tiemout"}),
+        ("parseConfg, MAX_RETRY_CUONT, app.setings and sttings.py fail", set()),
+        ("wich docter has my adress?", {"wich", "docter", "adress"}),
+    ],
+)
+def test_english_words_and_names_in_code_are_not_correctable(text, correctable):
+    assert Tokeniser(AUTO).correctable(text, "english") == correctable
+    assert Tokeniser("english").correctable(text, "english") == correctable
 
 
 @pytest.mark.parametrize(

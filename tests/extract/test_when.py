@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from salience.extract import periods, when
-from salience.extract.when import NUMBERS, read
+from salience.extract.when import NUMBERS, asks_only_time, event, preferences, read
 from salience.records import TimeCue
 
 NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)  # a Friday
@@ -83,6 +84,15 @@ WINDOWS = [
     ("What happened in Q3?", "in Q3", "2023-07-01", "2023-10-01"),
     ("What did we cook at Christmas?", "at Christmas", "2022-12-24", "2022-12-27"),
     ("How was Christmas?", "Christmas", "2022-12-24", "2022-12-27"),
+    ("How was Christmas with the in-laws?", "Christmas", "2022-12-24", "2022-12-27"),
+    ("Who stayed over Easter?", "over Easter", "2023-04-07", "2023-04-10"),
+    ("What did we do on Good Friday?", "on Good Friday", "2023-04-07", "2023-04-08"),
+    ("What did I get for Valentine's?", "for Valentine's", "2023-02-14", "2023-02-15"),
+    ("What did we do at New Year?", "at New Year", "2023-01-01", "2023-01-02"),
+    ("How was the Christmas break?", "the Christmas break", "2022-12-24", "2022-12-27"),
+    ("What do we do next Christmas?", "next Christmas", "2023-12-24", "2023-12-27"),
+    ("Who cooked last year at Christmas?", "last year at Christmas", "2022-12-24", "2022-12-27"),
+    ("What did we plant last year in May?", "last year in May", "2022-05-01", "2022-06-01"),
     ("last Christmas", "last Christmas", "2022-12-24", "2022-12-27"),
     ("Who came on New Year’s Eve?", "on New Year’s Eve", "2022-12-31", "2023-01-01"),
     ("Who cooked during Thanksgiving?", "during Thanksgiving", "2023-11-23", "2023-11-24"),
@@ -184,7 +194,60 @@ WINDOWS = [
 
 def test_a_time_is_read_as_its_window() -> None:
     expected = {query: TimeCue((words,), instant(start), instant(end)) for query, words, start, end in WINDOWS}
-    assert {query: read(query, NOW) for query in expected} == expected
+    found = {query: read(query, NOW) for query in expected}
+    assert {query: cue and replace(cue, told_from=None, told_until=None) for query, cue in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "told_from", "told_until"),
+    [
+        ("What did we do at Christmas?", "2022-12-20", "2023-01-03"),
+        ("What happens next Christmas?", "2023-12-20", "2024-01-03"),
+        ("Christmas 2021", "2021-12-20", "2022-01-03"),
+        ("What did we do during the Christmas holidays?", "2022-12-20", "2023-01-03"),
+        ("Who stayed over Easter?", "2023-04-05", "2023-04-15"),
+        ("What did we do on New Year's Eve?", "2022-12-31", "2023-01-03"),
+        ("What did we do three days before Christmas?", "", ""),
+        ("What have we bought since Christmas?", "", ""),
+        ("What happened between Christmas and New Year's?", "", ""),
+        ("What did we do on 25 December?", "", ""),
+    ],
+)
+def test_people_tell_of_a_holiday_in_the_days_beside_it(query: str, told_from: str, told_until: str) -> None:
+    cue = read(query, NOW)
+    assert cue is not None
+    assert (cue.told_from, cue.told_until) == (instant(told_from), instant(told_until))
+
+
+def test_a_question_about_a_holiday_prefers_memories_that_name_it() -> None:
+    for query, expected in {
+        "What did we do at Christmas?": "christmas",
+        "What did we decide during the Christmas holidays?": "decide christmas",
+        "What did we do on 25 December?": "",
+        "What did we decide at last week's meeting?": "decide meeting",
+    }.items():
+        cue = read(query, NOW)
+        assert cue is not None
+        assert asks_only_time(query, cue)
+        assert preferences(query, cue).casefold() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("Christmas with the in-laws was loud", "2022-12-24"),
+        ("The in-laws stayed over Christmas", "2022-12-24"),
+        ("Thanksgiving dinner was at Ann's", "2023-11-23"),
+        ("Valentine's Day was great", "2023-02-14"),
+        ("The Christmas tree is in the attic", ""),
+        ("There was an Easter egg in the code", ""),
+        ("We put up the Christmas tree", ""),
+        ("Every Christmas we went to Oslo", ""),
+    ],
+)
+def test_a_text_that_names_a_holiday_states_its_time(text: str, start: str) -> None:
+    found = event(text, instant("2023-12-01") or NOW)
+    assert (found and found.start) == instant(start)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +386,10 @@ NO_TIMES = [
     "at the latest", "last but not least", "Who looks after the dog?", "Who is she named after?",
     "after all, what is it?", "What does she do after work?", "What happened after that?",
     "Which one came after 2.0?", "since when do we use uv?", "What holds until now?", "in Spring Boot",
-    "the fall of Rome", "Where is the Christmas tree?", "every Monday", "on weekends", "employee of the month",
+    "the fall of Rome", "Where is the Christmas tree?", "Who paid for the Christmas tree?",
+    "Where did we hide the Easter egg in the code?", "What did we eat with the Sunday roast?", "every Monday",
+    "What was my New Year's resolution?", "What did I do on my birthday?", "Which image has the tag :latest?",
+    "on weekends", "employee of the month",
     "Which port, 2022 or 3000?", "room 1999", "v2023-05", "192.168.10.20", "on the 15th floor", "half a year ago",
     "2.5 years ago", "in her thirties",
     "on the 5th floor", "the first thing", "31 February 2023", "2023-13-45", "in 9999", "5000 years ago",
@@ -362,8 +428,12 @@ def test_at_the_edges_of_the_calendar_a_window_is_left_out() -> None:
 
 
 def test_every_holiday_month_and_season_is_found_by_its_name() -> None:
-    windows = {f"on {name} 2022": periods.named(name, 2022) for name in (*periods.HOLIDAYS, periods.EASTER)}
-    windows |= {f"in {name}": periods.recurring(name, NOW, "latest") for name in (*periods.MONTHS, *periods.SEASONS)}
+    for name, rule in periods.HOLIDAYS.items():
+        window, words = periods.named(name, 2022), f"on {name} 2022"
+        told = periods.around(rule, window)
+        expected = TimeCue((words,), *window, told_from=told.start, told_until=told.end)
+        assert read(f"What did we do {words}?", NOW) == expected
+    windows = {f"in {name}": periods.recurring(name, NOW, "latest") for name in (*periods.MONTHS, *periods.SEASONS)}
     for words, window in windows.items():
         assert read(f"What did we do {words}?", NOW) == TimeCue((words,), window.start, window.end)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -97,7 +96,7 @@ def test_5_memories_by_default_and_equal_scores_in_the_order_of_storing(planted,
     axes = {text: 1 + place for place, text in enumerate(texts)}
     memory = planted(dict.fromkeys(texts, 0.9), profile=profile, axes=axes)
     for text in reversed(texts):
-        memory.remember(text)
+        memory.remember(text, kind="bootstrap")  # a kind that replaces nothing
     assert [hit.memory.content for hit in memory.recall("query")] == texts[:1:-1]
 
 
@@ -109,7 +108,7 @@ def test_thresholds_are_raw_cosines_unless_a_profile_wants_them_calibrated(plant
     source = profiles.source("memlayer") + "[on_remember]\ncontradiction_above = 0.75\n"
     profile = parse(source.replace("limit = 5", f'limit = 5\nthreshold_scale = "{scale}"', 1), "scaled")
     memory = planted({"half": 0.5, "less": 0.4, "query new": 1.0}, profile=profile)
-    memory.services = replace(memory.services, calibration=HALF_IS_MUCH)
+    memory.services.embedder._embedder.calibration = HALF_IS_MUCH
     for text in ("half", "less"):
         memory.remember(text, importance=1.0)
     hits = [(hit.memory.content, round(hit.score_detail.cosine, 6)) for hit in memory.recall("query")]

@@ -27,6 +27,8 @@ def test_hits_have_a_confidence(precise):
     (hit,) = found = memory.recall("query: where is the vault key?", dry_run=True)
     model = profiles.load("precise").confidence
     total = model.intercept + 0.95 * model.weights["match"] + model.weights["rank"]
+    held, unknown = 2 * math.log(1 + 0.5 / 1.5), math.log(1 + 1.5 / 0.5)  # the IDF of vault and key, and of query
+    total += model.weights["words"] * held / (held + unknown) + model.weights["asked"] * 3 / 6
     assert hit.confidence == pytest.approx(1 / (1 + math.exp(-total)), abs=1e-6)
     assert (hit.weak, found.confident) == (hit.confidence < model.confident_from, not hit.weak)
 
@@ -37,7 +39,10 @@ def test_a_name_in_common_changes_the_confidence(precise):
     named, unnamed = (memory.recall(text, dry_run=True)[0] for text in ("query: where is Benedikt?", "query"))
     assert named.score_detail.entity == 1.0
     odds = [hit.confidence / (1 - hit.confidence) for hit in (named, unnamed)]
-    assert math.log(odds[0] / odds[1]) == pytest.approx(profiles.load("precise").confidence.weights["entity"] * 0.15)
+    weights = profiles.load("precise").confidence.weights
+    held, unknown = math.log(1 + 0.5 / 1.5), math.log(1 + 1.5 / 0.5)  # the IDF of the name, and of query
+    by_words = weights["words"] * held / (held + unknown) + weights["asked"] * (2 - 1) / 6
+    assert math.log(odds[0] / odds[1]) == pytest.approx(weights["entity"] * 0.15 + by_words)
 
 
 def test_nothing_is_returned_where_nothing_fits(precise):

@@ -37,7 +37,7 @@ COSINES = {"vault key": 0.4, "vault vault lamp door": 0.8, "key chain holder boa
 def plant(planted):
     memory = planted(COSINES)
     for text in COSINES:
-        memory.remember(text)
+        memory.remember(text, kind="bootstrap")  # a kind that replaces nothing
     return memory
 
 
@@ -71,6 +71,7 @@ def test_the_sum_of_planted_cosines_and_known_bm25(planted):
         "speaker": (SPEAKER, "sum"),
         "period": (0.0, "sum"),
         "importance": (1.0, "product"), "time": (1.0, "product"), "weight": (0.5, "product"),
+        "statement": (1.0, "product"),
     }  # fmt: skip
 
 
@@ -251,9 +252,9 @@ def test_importance_counts_gently(planted):
 
 def test_age_does_not_move_a_score_unless_the_query_asks_for_time(planted, clock):
     memory = planted({"old": 0.8, "new": 0.8}, axes={"old": 1, "new": 2})
-    memory.remember("old")
+    memory.remember("old", kind="bootstrap")  # a kind that replaces nothing
     clock.advance(days=1000)
-    memory.remember("new")
+    memory.remember("new", kind="bootstrap")
     hits = memory.recall("query", dry_run=True)
     assert hits[0].score == hits[1].score == pytest.approx(DENSE * 0.8 * NEUTRAL, abs=1e-6)
     latest = memory.recall("query: the latest?", dry_run=True)
@@ -317,8 +318,11 @@ def test_a_fact_read_from_a_plain_sentence_is_replaced(planted, clock):
     older = memory.remember("I live in Hamburg", user_id="u").memory
     clock.advance(days=1)
     newer = memory.remember("I live in Lisbon", user_id="u").memory
-    assert (older.fact_key, newer.fact_key, newer.follows) == ("user.residence", "user.residence", older.id)
-    assert contents(memory.recall("query", user_id="u")) == ["I live in Lisbon"]
+    assert older.fact_key == newer.fact_key == "user.residence"
+    assert [(one.id, one.kind, one.by) for one in newer.relations] == [(older.id, "replaces", "fact")]
+    hits = memory.recall("query", user_id="u", dry_run=True)
+    assert contents(hits) == ["I live in Lisbon", "I live in Hamburg"]  # nobody said that the older one is over
+    assert [hit.memory.replaced_by and hit.memory.replaced_by.id for hit in hits] == [None, newer.id]
     assert memory.get(older.id, user_id="u") == older
 
 
@@ -373,11 +377,12 @@ def test_two_people_have_two_budgets(planted):
 MODEL = profiles.load("salience").confidence
 
 
-def confidence(match, late, rank, period=0.0):
-    """Return the confidence of a hit with a late interaction, and inside the window or not."""
+def confidence(match, late, rank, period=0.0, **others):
+    """Return the confidence of a hit with a late interaction, inside the window or not, and with other features."""
     weights = MODEL.weights
     total = MODEL.intercept + weights["match"] * match + weights["rank"] / rank
     total += weights.get("late_interaction", 0.0) * LATE_INTERACTION * late + weights["period"] * period
+    total += sum(weights[name] * value for name, value in others.items())
     return 1 / (1 + math.exp(-total))
 
 
@@ -385,10 +390,15 @@ def test_confidence_is_the_logistic_of_match_late_interaction_and_rank(planted):
     hits = plant(planted).recall("query: the vault key", min_score=0, dry_run=True)
     terms = {"vault key": {"vault", "key"}, "vault vault lamp door": {"vault"}, "lamp": set()}
     telling = 2 * idf(4, 2) + idf(4, 0)  # nobody holds the word "query"
+    best = [hit.score for hit in hits[:2]]
     for rank, hit in enumerate(hits, 1):
         text = hit.memory.content
         covered = len(terms.get(text, {"key"})) * idf(4, 2) / telling
-        assert hit.confidence == pytest.approx(confidence(max(covered, COSINES[text]), COSINES[text], rank), abs=1e-6)
+        margin = (hit.score - best[rank == 1]) / best[0]
+        expected = confidence(
+            max(covered, COSINES[text]), COSINES[text], rank, words=covered, margin=margin, asked=3 / 6
+        )
+        assert hit.confidence == pytest.approx(expected, abs=1e-6)
         assert hit.weak == (hit.confidence < MODEL.confident_from)
 
 
@@ -400,16 +410,17 @@ def test_the_confidence_of_a_hit_does_not_depend_on_the_limit(planted):
     assert found[0] == found[1][:1]
 
 
-def test_an_update_has_the_confidence_of_the_older_memory(planted, clock):
+def test_an_update_has_the_confidence_of_the_older_memory_which_loses_its_own(planted, clock):
     old, new = "My budget is 300 euros", "My budget is 500 euros"
     memory = planted({old: 0.9, new: 0.5}, axes={old: 1, new: 1})
     for day, text in ((1, old), (20, new)):
         memory.remember(text, created_at=clock().replace(month=4, day=day))
     first, second = memory.recall("query: what is my budget?", dry_run=True)
     assert (first.memory.content, first.via.link) == (new, "update")
-    assert [first.confidence, second.confidence] == pytest.approx(
-        [confidence(0.9, 0.9, 1), confidence(0.9, 0.9, 2)], abs=1e-6
-    )
+    assert second.memory.replaced_by.id == first.memory.id
+    (early,) = memory.recall("query: what is my budget?", dry_run=True, as_of=clock(), limit=1)
+    assert early.confidence == first.confidence  # under any limit
+    assert second.confidence < MODEL.possible_from < MODEL.confident_from < first.confidence
 
 
 def test_weak_hits_are_marked_and_not_hidden(planted):
@@ -433,11 +444,13 @@ def test_the_mark_does_not_depend_on_the_number_of_memories(planted):
     texts = {f"text {number}": 0.94 if number % 2 else 0.95 for number in range(40)}
     memory = planted(texts)
     for text in texts:
-        memory.remember(text)
-        for rank, hit in enumerate(memory.recall("query", dry_run=True), 1):
-            assert hit.confidence == pytest.approx(
-                confidence(texts[hit.memory.content], texts[hit.memory.content], rank), abs=1e-6
-            )
+        memory.remember(text, kind="bootstrap")  # a kind that replaces nothing
+        hits = memory.recall("query", dry_run=True)
+        best = [hit.score for hit in hits[:2]]
+        for rank, hit in enumerate(hits, 1):
+            cosine, margin = texts[hit.memory.content], (hit.score - best[rank == 1]) / best[0] if hits[1:] else 0.0
+            expected = confidence(cosine, cosine, rank, margin=margin, asked=1 / 6)
+            assert hit.confidence == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_name_alone_makes_no_answer_strong(planted):
@@ -494,7 +507,7 @@ def test_a_question_that_is_only_a_time_returns_what_lies_in_it(planted, clock):
 def test_what_is_only_a_time(planted, asked, is_period):
     memory = planted()
     talk(memory, ("Ann", "I paint"), ("Bob", "I sing"))
-    assert (memory.recall(asked, dry_run=True).intent.name == "period") == is_period
+    assert (memory.recall(asked, dry_run=True).intent.name in ("period", "empty_period")) == is_period
 
 
 def test_recently_is_a_window_and_no_order(planted, clock):

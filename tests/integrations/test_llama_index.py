@@ -83,7 +83,7 @@ def test_an_answer_without_a_clear_match_says_so(local):
     block = SalienceMemoryBlock(local)
     assert got(block, "Anything?") == asyncio.run(block.aget(None)) == asyncio.run(block.aget([user(" ")])) == ""
     put(block, "The parcel left Oslo on Tuesday.")
-    assert got(block, "Who travels on Tuesday?").startswith(UNSURE)
+    assert got(block, "Which colour is the roof?").startswith(UNSURE)
 
 
 def test_truncation_drops_the_last_memories(local):

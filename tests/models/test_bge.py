@@ -38,10 +38,15 @@ def test_a_vector_does_not_depend_on_its_neighbours():
     texts = [*TEXTS, "word " * 500, "日本語", "\u200b"]
     vectors = MODEL.embed(texts)
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 1, 1, 1, 0, 0], atol=1e-6)
     assert np.array_equal(np.concatenate([MODEL.embed([text]) for text in texts]), vectors)
     assert MODEL.independent
     assert MODEL.embed([]).shape == (0, 384)
+
+
+def test_a_query_of_unknown_words_has_zeros_whatever_its_prefix():
+    vectors = MODEL.embed([MODEL.query_prefix + text for text in ("고양이", "a cat")])
+    assert vectors.any(axis=1).tolist() == [False, True]
 
 
 def test_the_application_in_the_wheel_is_not_imported():

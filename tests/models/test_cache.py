@@ -15,6 +15,7 @@ from salience.batch import unit_vectors
 from salience.errors import EmbedderError
 from salience.models.cache import Cached
 from salience.models.calibration import UNCALIBRATED
+from salience.models.minilm import MiniLM
 from salience.ports import Calibration, Embedder
 from salience.testing.doubles import PlantedEmbedder
 
@@ -169,3 +170,47 @@ def test_threads_may_share_it():
         answers = list(pool.map(lambda text: cached.embed([text])[0], texts))
     assert np.array_equal(np.stack(answers), unit_vectors(plain.embed(texts), "planted", len(texts), 64))
     assert len(cached._embeddings) <= 3
+
+
+class Meaning(PlantedEmbedder):
+    """MiniLM under another name, which refuses more than `most` texts and keeps the sizes of its calls."""
+
+    def __init__(self):
+        super().__init__({})
+        self.dimension, self.calls, self.most, self.inner = 384, [], 60, MiniLM()
+
+    def embed(self, texts):
+        self.calls.append(len(texts))
+        if len(texts) > self.most:
+            raise EmbedderError("too many")
+        return self.inner.embed(texts)
+
+
+def test_the_calibration_of_an_unknown_embedder_is_measured_once_with_its_first_vectors():
+    inner = Meaning()
+    cached = Cached(inner, 8, measures=True)
+    assert cached.calibration is UNCALIBRATED
+    cached.embed_each(["one"])
+    cached.embed(["two", "three"])
+    assert inner.calls == [1, 60, 2]
+    assert cached.calibration.source.startswith("included texts: 60")
+    assert 0.6 < cached.calibration.paraphrase < 0.7
+
+
+def test_a_calibration_that_cannot_be_measured_costs_no_vector_and_is_tried_again():
+    inner = Meaning()
+    inner.most = 59
+    cached = Cached(inner, 8, measures=True)
+    assert cached.embed_each(["one"])[0].vector.shape == (384,)
+    assert cached.calibration is UNCALIBRATED
+    inner.most = 60
+    cached.embed_each(["two"])
+    assert cached.calibration is not UNCALIBRATED
+
+
+def test_an_embedder_with_a_calibration_is_not_measured():
+    inner, own = Meaning(), Calibration((0.0, 1.0), (0.0, 1.0), 0.5, "own")
+    cached = Cached(inner, 8, {"planted": own}, measures=True)
+    cached.embed_each(["one"])
+    assert inner.calls == [1]
+    assert cached.calibration == own

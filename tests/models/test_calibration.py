@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from salience.errors import InputError, MissingExtraError
 from salience.models.bge import BGE
-from salience.models.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, equal_error, fit, isotonic
+from salience.models.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, equal_error, fit, isotonic, measured
 from salience.models.minilm import MiniLM
 from salience.models.multilingual import Multilingual
 from salience.models.static import Static
@@ -138,3 +138,27 @@ def test_the_shipped_figures_are_what_fit_returns(name):
     np.testing.assert_allclose(fitted.cosine, shipped.cosine, atol=0.002)
     np.testing.assert_allclose(fitted.relatedness, shipped.relatedness, atol=0.002)
     assert fitted.paraphrase == pytest.approx(shipped.paraphrase, abs=0.002)
+
+
+def test_minilm_measured_on_the_included_texts_is_minilm_fitted_to_judged_pairs():
+    found, known = measured(MiniLM()), CALIBRATIONS[MiniLM.name]
+    cosines = np.linspace(0, 0.85, 18)
+    np.testing.assert_allclose(found.related(cosines), known.related(cosines), atol=0.03)
+    assert (found.paraphrase, found.token_floor) == (pytest.approx(known.paraphrase, abs=0.02), known.token_floor)
+
+
+@pytest.mark.parametrize("kind", [BGE, Static])
+def test_what_is_measured_is_near_what_was_fitted_to_judged_pairs(kind):
+    try:
+        found, known = measured(kind()), CALIBRATIONS[kind.name]
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    assert found.paraphrase == pytest.approx(known.paraphrase, abs=0.05)
+    for relatedness in (0.3, 0.5, 0.66):
+        cosine = np.interp(relatedness, known.relatedness, known.cosine)
+        assert found.related(np.array([cosine]))[0] == pytest.approx(relatedness, abs=0.2)
+    assert found.token_floor == pytest.approx(known.token_floor, abs=0.01)
+
+
+def test_an_embedder_that_tells_nothing_apart_stays_uncalibrated():
+    assert measured(PlantedEmbedder({})) is UNCALIBRATED

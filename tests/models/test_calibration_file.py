@@ -79,4 +79,4 @@ def test_the_calibration_fitted_here_comes_before_the_embedders_own_and_the_one_
     embedder = PlantedEmbedder()
     embedder.name, embedder.calibration = "all-MiniLM-L6-v2-int8", UNCALIBRATED
     assert calibration_of(embedder, {"another": OWN}) is UNCALIBRATED
-    assert calibration_of(embedder, {embedder.name: OWN}) is OWN
+    assert calibration_of(embedder, {embedder.name: OWN}) == OWN

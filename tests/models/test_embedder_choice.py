@@ -55,7 +55,10 @@ def test_a_missing_extra_is_reported_when_the_embedder_is_chosen(settings, monke
 
 
 def test_an_unknown_name_lists_the_names(settings):
-    with pytest.raises(InputError, match=r"'minilmm'.*bge, fastembed, minilm, multilingual, openai, static"):
+    with pytest.raises(
+        InputError,
+        match=r"'minilmm'.*bge, fastembed, minilm, multilingual, onnx, openai, sentence-transformers, static",
+    ):
         embedder("minilmm", settings)
 
 

@@ -154,11 +154,11 @@ def memory(double):
         yield made
 
 
-def test_a_write_has_the_fact_that_the_model_reads_and_follows_the_one_before(memory, double):
+def test_a_write_has_the_fact_that_the_model_reads_and_replaces_the_one_before(memory, double):
     first = memory.remember("I live in Berlin").memory
     assert (first.fact_key, double.questions) == ("user.residence", [])  # the rules find it
     second = memory.remember(HOME).memory
-    assert (second.fact_key, second.follows) == ("user.residence", first.id)
+    assert (second.fact_key, second.replaced_ids) == ("user.residence", (first.id,))
     assert double.questions == [[{"label": "n1", "text": HOME}]]
 
 
@@ -187,7 +187,8 @@ def test_many_texts_are_sent_in_batches(memory, double):
     stored = memory.remember_many([{"content": f"The Casa Verde has the number {number}"} for number in range(20)])
     assert [receipt.memory.fact_key for receipt in stored] == ["casa_verde.number"] * 20
     assert [len(question) for question in double.questions] == [8, 8, 4]
-    assert [receipt.memory.follows for receipt in stored[1:]] == [receipt.memory.id for receipt in stored[:-1]]
+    ids = [receipt.memory.id for receipt in stored]
+    assert [set(receipt.memory.replaced_ids) for receipt in stored] == [set(ids[:place]) for place in range(20)]
 
 
 def test_an_update_of_the_text_reads_it_anew_and_leaves_a_fact_of_the_callers(memory, double):

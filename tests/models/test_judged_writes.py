@@ -52,7 +52,7 @@ def labels(receipt):
 
 
 def by_rules(memory):
-    return [(OLD, "contradiction", ("number: 8080 -> 9090",))]
+    return [(OLD, "update", ("number: 8080 -> 9090",))]
 
 
 def test_the_label_of_the_judge_takes_the_place_of_that_of_the_rules(memory):

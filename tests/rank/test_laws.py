@@ -53,8 +53,12 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         np.array([random.integers(1, count + 1) if count else 1.0]),
         count,
     )
+    ids = np.array([f"{row:032x}" for row in range(count)], object)
+    newer = np.where(random.random(count) < 0.4, random.integers(0, 2 * count + 1, count), -1)
+    newer[newer == np.arange(count)] = -1
+    columns["replaced"] = np.where(newer < 0, 0.0, random.choice([0.3, 0.7, 0.95, 1.0], count))
     batch = Batch(
-        np.array([f"{row:032x}" for row in range(count)], object),
+        ids,
         columns,
         Vectors(matrix, np.arange(count)),
         lexicon,
@@ -62,6 +66,7 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         distinctions=Ragged.of(
             [[len(KINDS) * int(kind) + KINDS.index("claim")] for kind in random.integers(0, 2, count)]
         ),
+        successors=np.array(["" if row < 0 else f"{row:032x}" for row in newer.tolist()], object),
     )
     need = Need(
         scope=Scope(),
@@ -69,6 +74,7 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         limit=draw(st.integers(0, 12)),
         min_score=draw(st.sampled_from([None, 0.0, 0.3, 0.7])),
         intent=Intent(draw(st.sampled_from(["default", "preference", "time"]))),
+        tense=draw(st.sampled_from(["present", "past", "former"])),
         calibration=CALIBRATION,
     )
     return batch, need

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 
 from salience.batch import Batch, Lexicon, Postings
 from salience.ports import Need
-from salience.rank.signals import DAY, FADED, STATED, period, period_bounds, time
+from salience.rank.profile import parse
+from salience.rank.run import rank
+from salience.rank.signals import BESIDE, DAY, FADED, NAMED, STATED, holds_period, period, period_bounds, time
 from salience.records import Intent, Scope, TimeCue
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DAYS = [-400, -40, -20, -10, -5, 0]
 
 
-def batch_of(days, alive=None, naming=(), events=None):
+def batch_of(days, alive=None, naming=(), events=None, ordered=None):
     rows = np.array(naming, np.intp)
     postings = Postings.of([(np.arange(len(days)), np.ones(len(days))), (rows, np.ones(len(rows)))])
     frequency = np.array([float(len(days)), float(len(rows))])
@@ -31,6 +33,7 @@ def batch_of(days, alive=None, naming=(), events=None):
             "event_start": np.full(len(days), np.inf) if events is None else np.array([e[0] for e in events]),
             "event_end": np.full(len(days), -np.inf) if events is None else np.array([e[1] for e in events]),
             "alive": np.ones(len(days), bool) if alive is None else np.array(alive),
+            "ordered": np.ones(len(days), bool) if ordered is None else np.array(ordered),
         },
         lexicon=Lexicon(len(days), 2.0, frequency, postings, np.full(len(days), 2.0)),
     )
@@ -68,12 +71,34 @@ def test_a_window_without_slack_is_still_soft():
     assert found[4] == pytest.approx(math.exp(-5 / 10))
 
 
-def test_an_order_counts_places_among_the_living():
+def test_an_order_counts_places_among_the_memories_that_fit():
     assert fits(TimeCue(("latest",), order="latest")) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert fits(TimeCue(("first",), order="earliest")) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0.0])
-    living = [False, True, True, True, True, False]
-    assert fits(TimeCue(("latest",), order="latest"), alive=living)[1:5] == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    some = [False, True, True, True, True, False]
+    assert fits(TimeCue(("latest",), order="latest"), ordered=some) == pytest.approx([0, 0, 1 / 3, 2 / 3, 1, 0])
+    assert fits(TimeCue(("first",), order="earliest"), ordered=some) == pytest.approx([0, 1, 2 / 3, 1 / 3, 0, 0])
     assert fits(TimeCue(("latest",), order="latest"), days=[3, 3]).tolist() == [1.0, 1.0]
+    assert fits(TimeCue(("latest",), order="latest"), days=[1, 3], ordered=[True, False]).tolist() == [1.0, 0.0]
+
+
+@given(
+    days=st.lists(st.integers(-400, 0), min_size=2, max_size=8),
+    cosines=st.lists(st.integers(0, 100), min_size=8, max_size=8),
+    order=st.sampled_from(["latest", "earliest"]),
+)
+def test_an_order_lifts_no_memory_above_a_better_one_unless_it_fits_nearly_as_well(days, cosines, order):
+    profile = parse(
+        'name = "p"\nsummary = "s"\ncombine = "sum"\nstages = ["score", "trim"]\n[signal.similarity]\n'
+        '[signal.time]\ncombine = "product"\nfloor = 0.5\n',
+        "p.toml",
+    )
+    close = np.array(cosines[: len(days)]) / 100
+    batch = batch_of(days).with_columns(cosine=close)
+    need = Need(scope=Scope(), now=NOW, intent=Intent(time=TimeCue(("then",), order=order)), limit=10)
+    rows = rank(profile, batch, need).rows.tolist()
+    for place, row in enumerate(rows):
+        for below in rows[place + 1 :]:
+            assert close[row] >= close[below] or close[row] >= NAMED * close.max()
 
 
 def test_an_event_has_the_time_of_the_memory_that_names_it():
@@ -124,6 +149,24 @@ def test_a_period_is_inside_or_outside():
     assert periods(TimeCue(("since",), at(-10)), [-10, 1]) == [1.0, 0.0]  # nothing is later than now
 
 
+def test_the_days_beside_a_holiday_count_less_than_the_holiday():
+    cue = TimeCue(("at Christmas",), at(-20), at(-10), told_from=at(-25), told_until=at(-3))
+    assert periods(cue, [-26, -25, -20, -11, -10, -4, -3]) == [0.0, BESIDE, 1.0, 1.0, BESIDE, BESIDE, 0.0]
+    assert fits(cue, [-26, -25, -11, -4]) == pytest.approx([math.exp(-1 / 29), 1.0, 1.0, 1.0])
+
+
+def test_a_period_holds_what_is_mostly_about_it():
+    need = Need(scope=Scope(), now=NOW, intent=Intent(time=TimeCue(("then",), at(-20), at(-10))))
+    every = np.arange(1)
+    assert holds_period(batch_of([-15]), need, every)
+    assert not holds_period(batch_of([-15]), need, every[:0])
+    assert not holds_period(batch_of([-5]), need, every)
+    assert holds_period(batch_of([-5], events=[span(-20, 20)]), need, every)  # a quarter of the stated time
+    assert not holds_period(batch_of([-5], events=[span(-200, 200)]), need, every)
+    vague = replace(need, intent=Intent(time=TimeCue(("lately",), at(-20), at(0), fades=True)))
+    assert holds_period(batch_of([-400]), vague, every)
+
+
 def test_a_stated_time_gives_a_part_of_the_period():
     cue = TimeCue(("then",), at(-20), at(-10))
     assert periods(cue, [-400] * 6, events=EVENTS) == pytest.approx([STATED * share for share in SHARES])
@@ -142,12 +185,13 @@ def test_a_vague_period_fades():
     days=st.lists(st.floats(-400, 10), min_size=1, max_size=8),
     stated=st.tuples(st.floats(-400, 400), st.floats(0.01, 400)),
     window=st.tuples(st.floats(-400, 100), st.floats(0.01, 400)),
-    fades=st.booleans(),
-    is_open=st.booleans(),
+    kind=st.sampled_from(["closed", "open", "fading", "holiday"]),
 )
-def test_the_bounds_of_a_period_are_never_below_it(days, stated, window, fades, is_open):
-    end = None if is_open and not fades else at(window[0] + window[1])
-    cue = TimeCue(("then",), at(window[0]), end, fades=fades)
+def test_the_bounds_of_a_period_are_never_below_it(days, stated, window, kind):
+    start, end = at(window[0]), None if kind == "open" else at(window[0] + window[1])
+    cue = TimeCue(("then",), start, end, fades=kind == "fading")
+    if kind == "holiday":
+        cue = replace(cue, told_from=start - timedelta(days=4), told_until=end + timedelta(days=7))
     need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue))
     batch = batch_of(days, events=[span(stated[0], stated[0] + stated[1])] * len(days))
     bound = np.zeros(len(days))

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from salience import ANY
-from salience.errors import AccessError, ForbiddenError, InputError, LimitError, NotFoundError, SalienceError
+from salience.errors import (
+    AccessError,
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    LimitError,
+    NotFoundError,
+    SalienceError,
+)
 from salience.rank import profiles
 from salience.records import RIGHTS, Grant
 from salience.server.auth import Authenticator, create_key, verify_key
@@ -173,6 +181,45 @@ def test_write_only_callers_learn_of_no_duplicates_or_replaced_memories(setup, v
     assert (again.superseded, again.warning) == (None, None)
     assert ask("I live in Berlin", "read", "write").status == "unchanged"
     assert ask("I live in Rome", "read", "write").superseded == again.memory.id
+    assert (ask("I live in Oslo", "write").status, ask("I live in Bern", "read", "write").status) == (
+        "created",
+        "superseded",
+    )
+
+
+@pytest.mark.parametrize("verb", ["remember", "remember_many", "ingest"])
+def test_write_only_callers_learn_no_change_of_what_they_stored(setup, verb):
+    def ask(text, *rights):
+        one = {"content": text, "key": "k"}
+        given = {
+            "remember": one, "remember_many": {"drafts": [one]}, "ingest": {"messages": [one], "session_id": "s"},
+        }[verb]  # fmt: skip
+        receipts = setup.ask(grant(*rights), verb, **given)
+        return receipts if verb == "remember" else receipts[0]
+
+    first = ask("I live in Berlin", "write")
+    changes = {"content": "a secret", "metadata": {"x": "a secret"}, "tags": ["a secret"], "reason": "a secret"}
+    setup.ask(grant("read", "write"), "update", id=first.memory.id, **changes)
+    again = ask("I live in Berlin", "write")
+    assert (again.status, again.memory.id, again.memory.key) == ("unchanged", first.memory.id, "k")
+    assert again.memory.content == ("" if verb == "ingest" else "I live in Berlin")
+    assert "secret" not in str(to_json(again))
+    with pytest.raises(ConflictError) as caught:
+        ask("I live in Rome", "write")
+    assert first.memory.short_id not in str(caught.value)
+    with pytest.raises(ConflictError, match=first.memory.short_id):
+        ask("I live in Rome", "read", "write")
+
+
+def test_write_only_callers_learn_of_no_relations_and_promotions(setup):
+    for text in ("The rent is 1200 euros", "The rent is 1400 euros"):
+        receipt = setup.ask(grant("write"), "remember", content=text)
+        assert receipt.memory.relations == ()
+    for index in range(5):
+        setup.engine.of("acme").recall("rent", limit=5, session_id=f"s{index}")
+    report = setup.ask(grant("write"), "consolidate")
+    assert (report.examined, {*report.promoted.values()}) == (0, {()})
+    assert setup.ask(grant("write"), "end_session", session_id="s").promoted == ()
 
 
 def test_tenants_are_separate(setup):

@@ -21,7 +21,7 @@ from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError, Words
 from salience.keywords import NAMES
 from salience.rank.profile import LIMIT
-from salience.records import ANY, Erased, Scope, ScoreDetail
+from salience.records import ANY, Erased, Relation, Scope, ScoreDetail
 from salience.wire import errors as problems
 from salience.wire.responses import Schemas
 from salience.wire.verbs import VERBS
@@ -66,6 +66,8 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
     assert is_dataclass(kind), kind
     hints = get_type_hints(kind)
     parts = {item.name: st.deferred(lambda hint=hints[item.name]: any_of(hint)) for item in fields(kind) if item.init}
+    if kind is Relation:  # which checks itself
+        parts["probability"] = st.floats(0, 1)
     built: st.SearchStrategy[Any] = st.builds(kind, **parts)
     return built.filter(_has_distinct_parts) if kind is ScoreDetail else built
 

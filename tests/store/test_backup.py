@@ -10,14 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine
 
 import salience
 from salience import BusyError, InputError, NotAStoreError, StoreError, VersionError, compose, keywords
 from salience.steps import scan
-from salience.store import backup, schema
+from salience.store import backup
 from salience.store.sqlite_file import PAGE_SIZE
 from salience.testing.doubles import HashedEmbedder
 
@@ -357,22 +354,6 @@ def test_a_backup_of_a_newer_revision_is_refused(memory, path, copy):
     with pytest.raises(VersionError, match="pip install --upgrade"):
         compose.reinstate(copy, path)
     assert texts(path) == ["stays"]
-
-
-def test_a_backup_of_an_older_revision_is_brought_up_on_its_way(memory, path, copy):
-    memory.remember("of then")
-    memory.backup(copy)
-    engine = create_engine(f"sqlite:///{copy}")
-    with engine.begin() as connection:
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations"))
-        command.downgrade(config, "0002")
-    engine.dispose()
-    memory.remember("of now")
-    compose.reinstate(copy, path)
-    assert [hit.memory.content for hit in memory.recall("of then", limit=3, min_score=0.0)] == ["of then"]
-    with closing(sqlite3.connect(copy)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
 
 
 def test_a_store_that_is_locked_is_waited_for_and_then_left(memory, path, copy, monkeypatch):

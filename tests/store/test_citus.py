@@ -117,7 +117,7 @@ def test_all_tables_are_spread_or_none(tables):
         ("DELETE FROM pg_extension WHERE extname = 'citus'", NotAStoreError, "the extension Citus is not installed"),
         ("UPDATE pg_extension SET extversion = '11.1-4' WHERE extname = 'citus'", VersionError, "older than 11.2"),
         ("UPDATE pg_dist_local_group SET groupid = 2", StoreError, "Connect to the coordinator"),
-        ("UPDATE salience.alembic_version SET version_num = '0003'", VersionError, "run: salience db upgrade"),
+        ("UPDATE salience.alembic_version SET version_num = '0003'", VersionError, "before the first release"),
         (
             "SELECT create_reference_table('salience.touches')",
             StoreError,

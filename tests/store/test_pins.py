@@ -2,18 +2,13 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine
 
 from reference import ReferenceStore
 from salience.errors import EmbedderError, MovedError, PinnedError
 from salience.ports import Adopt, Derive, Model
-from salience.store import schema
 from salience.store.pins import Handle, Pin
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, add, need, random_unit, stored
@@ -136,14 +131,8 @@ def test_the_first_vector_pins_the_fingerprint(opened, tmp_path, derived):
         opened(model(seed=2)).gather(asking())
 
 
-def test_a_file_of_the_revision_before_learns_its_fingerprint_at_its_next_vector(opened, tmp_path):
+def test_a_file_of_a_model_without_a_fingerprint_learns_it_at_its_next_vector(opened, tmp_path):
     add(opened(Model("e", DIMENSION)), stored(1))
-    engine = create_engine(f"sqlite:///{tmp_path / 'm.db'}")
-    with engine.begin() as connection:
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations"))
-        command.downgrade(config, "0002")
-    engine.dispose()
     assert "fingerprint" not in {name for name, value in pinned(tmp_path).items() if value}
     store = opened(model())
     assert len(store.gather(asking())) == 1

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine, make_url
 
 import databases
 from salience.errors import BusyError, DamagedError, InputError, StoreError
 from salience.ports import Erase, Revise, Touch
 from salience.records import ANY, Filter, Scope
-from salience.store import schema
 from salience.store import statements as shared
 from salience.store.postgres import PostgresStore, admin, checking, statements
 from salience.store.postgres.admin import PostgresDatabase
@@ -154,39 +149,9 @@ def test_postings_in_another_scope_are_counted_by_tenant(database, store, plant)
     assert found.problem == f"6 postings of 'default' are in another scope. {MEND}"
 
 
-def alembic(dsn, run, revision):
-    """Bring a database to a revision with `run`, Alembic's `upgrade` or `downgrade`, in one transaction."""
-    engine = create_engine(make_url(dsn).set(drivername="postgresql+psycopg"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("SET LOCAL search_path = salience, public")
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations"))
-        run(config, revision)
-    engine.dispose()
-
-
-def test_postings_of_an_older_revision_are_built_again_with_hashes_that_no_server_computes(tables, store):
-    add(store, stored(7, tenant="other", project="Zoë's", user_id="u", agent_id="ä"), stored(8, forgotten_at=NOW))
-    hashes = "SELECT tenant, number, key, environment, project, user_id, agent_id FROM salience.postings ORDER BY 2, 3"
-
-    def postings():
-        with psycopg.connect(tables) as connection:
-            return connection.execute(hashes).fetchall()
-
-    before = postings()
-    (other,) = {row[3:] for row in before if row[0] == "other"}
-    assert other == tuple(statements.coordinate_keys(Scope("other", project="Zoë's", user_id="u", agent_id="ä")))
-    assert statements.coordinate_keys(Scope(user_id="u")) == [2949622770233033222, None, -6783520502897733793, None]
-    alembic(tables, command.downgrade, "0010")
-    with psycopg.connect(tables) as connection:
-        (same,) = connection.execute("SELECT bool_and(user_id = hashtext('u')) FROM salience.postings").fetchone()
-    assert same
-    assert [row[:3] for row in postings()] == [row[:3] for row in before]
-    alembic(tables, command.upgrade, "0011")
-    assert postings() == before
-    with PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=3) as database:
-        assert database.upgrade().before == "0011"
-        assert database.check() == []
+def test_the_hashes_of_coordinates_stay_as_they_are():
+    keys = [2949622770233033222, None, -6783520502897733793, None]
+    assert statements.coordinate_keys(Scope(user_id="u")) == keys
 
 
 @pytest.mark.parametrize("value", ["NULL", "'{}'", "ARRAY[1, 2, 3]::bigint[]"])

@@ -274,25 +274,6 @@ def test_maintenance_sees_all_tenants_and_a_tenant_sees_its_own(owner, role, ope
         assert reads is None or rows_seen(dsn, setting) == reads
 
 
-def test_tables_of_before_the_operator_are_migrated_by_their_owner_alone(owner, role, opened, monkeypatch):
-    with monkeypatch.context() as before:
-        before.setattr(admin, "HEAD", "0011")
-        before.setattr("alembic.command.upgrade", lambda config, _, run=command_upgrade(): run(config, "0011"))
-        before.setattr(admin, "secure", lambda _: ((), ()))
-        upgraded(owner)
-    with psycopg.connect(owner) as connection:
-        connection.execute("SET LOCAL salience.operator = 'on'")
-        insert = "INSERT INTO salience.api_keys (prefix, digest, tenant, rights, bound, created_at)"
-        connection.execute(
-            f"{insert} VALUES (%s, %s, 'other', '[\"read\"]', '{{}}', 0)", (key(1).prefix, key(1).digest)
-        )
-    report = upgraded(owner)
-    assert (report.before, report.after) == ("0011", HEAD)
-    with closing(PostgresKeyring.open(role(of=APP), busy_timeout=2, statement_timeout=5)) as keyring:
-        assert (keyring.is_empty(), keyring.find(key(1).prefix).tenant) == (False, "other")
-    assert is_kept(opened(owner))
-
-
 def test_an_application_that_inherits_nothing_works_in_the_role(owner, role, opened, superuser):
     upgraded(owner)
     dsn = role("NOINHERIT")
@@ -378,7 +359,7 @@ def test_a_database_in_another_encoding_is_refused(postgres, superuser, opened):
 
 
 @pytest.mark.parametrize(
-    ("revision", "remedy"), [("0003", "older than .* run: salience db upgrade"), ("9999", "newer than .* pip install")]
+    ("revision", "remedy"), [("0003", "before the first release. Export its"), ("9999", "newer than .* pip install")]
 )
 def test_tables_of_another_revision_are_refused(database, opened, superuser, revision, remedy):
     upgraded(database)
@@ -396,25 +377,6 @@ def test_newer_tables_are_not_upgraded(database, superuser):
     superuser.execute("UPDATE salience.alembic_version SET version_num = '9999'")
     with pytest.raises(VersionError, match="newer than"):
         upgraded(database)
-
-
-@pytest.mark.parametrize("revision", ["0003", "0004"])
-def test_older_tables_are_brought_up(database, opened, superuser, monkeypatch, revision):
-    with monkeypatch.context() as before:
-        before.setattr(admin, "HEAD", revision)
-        before.setattr("alembic.command.upgrade", lambda config, _, run=command_upgrade(): run(config, revision))
-        before.setattr(admin, "secure", lambda _: ((), ()))
-        assert upgraded(database).after == revision
-    report = upgraded(database)
-    assert (report.before, report.after) == (revision, HEAD)
-    assert "forced" not in " ".join(report.done)  # the migration put up what keeps tenants apart
-    assert is_kept(opened(database))
-
-
-def command_upgrade():
-    from alembic import command
-
-    return command.upgrade
 
 
 def test_an_upgrade_is_done_once_and_may_be_run_again(owner):

@@ -21,9 +21,11 @@ from salience.testing.memories import (
     NOW,
     add,
     id_of,
+    memory,
     need,
     numbers,
     random_unit,
+    replaces,
     stored,
     unit,
 )
@@ -136,17 +138,22 @@ def test_the_number_of_windows_with_a_word_is_estimated(both):
     assert found.average_length == pytest.approx(right.average_length, rel=0.15)
 
 
-@pytest.mark.parametrize("columns", [{"fact"}, {"successor"}, {"supersedes"}])
+@pytest.mark.parametrize("columns", [{"fact"}, {"replaced"}, {"supersedes"}])
 def test_what_holds_in_the_place_of_a_candidate_is_one_too(both, columns):
     """Else the nearest, which were replaced by what is far from the query, would be all that ranking sees."""
     _, store = both
-    fact = {"fact_key": "user.city"} if columns != {"supersedes"} else {}
     add(store, *(stored(number, unit(1, number / 100), created_at=NOW + number * LATER) for number in range(1, 9)))
-    add(store, stored(20, unit(1), **fact), stored(21, unit(0, 1), supersedes=id_of(20), **fact))
-    add(store, stored(22, unit(0, 0, 1), supersedes=id_of(21), **fact))
+    fact = {"fact_key": "user.city"}
+    add(store, stored(20, unit(1), **fact), stored(21, unit(0, 1), supersedes=id_of(20), relations=(replaces(20),)))
+    add(store, stored(23, unit(0, 0, 0, 1), **fact))
+    add(store, stored(22, unit(0, 0, 1), relations=(replaces(9), replaces(21, 0.6), replaces(99))))
     batch = store.gather(need(columns=frozenset(columns | {"cosine"}), vector=unit(1), reach=2))
-    assert {20, 21, 22} <= set(numbers(batch))
+    assert {20, 21, 22, 23} <= set(numbers(batch))
     assert not batch.complete
+    for relations, gone in (((), {22}), ((replaces(21, 0.6),), set())):  # decided anew
+        store.apply([Derive("default", id_of(22), 1, memory(22).content_hash, relations=relations)])
+        batch = store.gather(need(columns=frozenset(columns), vector=unit(1), reach=2))
+        assert {20, 21, 22, 23} - set(numbers(batch)) == gone
     assert numbers(store.gather(need(columns=frozenset({"cosine"}), vector=unit(1), reach=2))) == [1, 20]
 
 
@@ -259,7 +266,7 @@ def test_memories_that_are_named_are_read_alone(both, monkeypatch):
     asked = {"vector": unit(1), "terms": ("memory",)}
     few, found = whole.gather(need(ids=named, **asked)), indexes.gather(need(ids=named, **asked))
     assert numbers(found) == numbers(few) == [7, 20]
-    for name in ("cosine", "context_cosine", "successor", "weight"):
+    for name in ("cosine", "context_cosine", "replaced", "weight"):
         assert found[name].tolist() == few[name].tolist()
     assert found.lexicon.document_frequency.tolist() == few.lexicon.document_frequency.tolist() == [60]
     assert len(indexes.gather(need(near=Near(np.empty((0, DIMENSION), np.float32), 1.0)))) == 0
@@ -272,9 +279,9 @@ def test_a_restore_reads_what_it_restores(tables, monkeypatch, clock):
     monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
     with salience.connect(tables, embedder=PlantedEmbedder(), clock=clock) as memory:
         first, second, *_ = (memory.remember(f"note {n}", fact_key="n" if n == 1 else None).memory for n in range(30))
+        newer = memory.remember("note of late", fact_key="n").memory
         memory.forget(first.id)
         memory.forget(second.id)
-        newer = memory.remember("note of late", fact_key="n").memory
         sizes, index_of = [], search.index_of
 
         def counted(*query):
@@ -284,7 +291,7 @@ def test_a_restore_reads_what_it_restores(tables, monkeypatch, clock):
 
         monkeypatch.setattr(search, "index_of", counted)
         assert memory.restore(first.id).warning is None
-        assert sizes == [1]
+        assert max(sizes) == 1
         assert newer.short_id in memory.restore(second.id).warning
 
 

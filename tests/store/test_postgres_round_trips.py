@@ -89,7 +89,7 @@ def test_a_write_makes_few_round_trips_and_each_statement_names_the_tenant(store
         lambda: memory.ingest([{"role": "user", "content": "hello"}], session_id="s", **ANN),
     ):
         sent = sent_by(work)
-        assert len(sent) <= 6
+        assert len(sent) <= 8  # two of them read the memories near the new one, to decide how it is related
         assert [statement for statement in sent if read(statement).unbound] == []
 
 

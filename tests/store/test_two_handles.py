@@ -22,7 +22,9 @@ from salience.testing.memories import (
     numbers,
     only,
     random_tokens,
+    replaces,
     stored,
+    successors,
     unit,
 )
 
@@ -95,6 +97,21 @@ def test_token_vectors_alone_rebuild_no_index(two, kind):
     first.apply([Derive("default", id_of(2), 1, memory(2).content_hash, unit(1))])
     with patch(place, side_effect=AssertionError), pytest.raises(AssertionError):
         second.gather(need(vector=unit(1)))
+
+
+def test_relations_that_one_decides_are_seen_by_the_other(two):
+    first, second = two
+    assert successors(second.gather(need(successors=True))) == [None, None, None]
+    first.apply([Derive("default", id_of(2), 1, memory(2).content_hash, relations=(replaces(3, 0.8),))])
+    for store in (first, second):
+        batch = store.gather(need(successors=True, vector=unit(1)))
+        assert (successors(batch), batch["replaced"].tolist()) == ([None, None, 2], [0.0, 0.0, 0.8])
+        assert only(store, 2).memory.version == 1
+    past = Derive("default", id_of(1), 1, memory(1).content_hash, relations=(replaces(3),))
+    first.apply([past])
+    for store in (first, second):
+        assert successors(store.gather(need(successors=True, as_of=NOW))) == [None, None, 1]
+        assert successors(store.gather(need(successors=True))) == [None, None, 2]
 
 
 def frequencies(store, **values):

@@ -21,7 +21,8 @@ Connect = Callable[..., Any]
 def pytest_configure(config: pytest.Config) -> None:
     lines = (
         "every_store: runs on a file and, as a slow test, on PostgreSQL",
-        "every_surface: runs on a file and over HTTP and, as slow tests, on every store and by coroutines",
+        "every_surface: runs on a file and over HTTP and, as a slow test, on PostgreSQL",
+        "every_call: runs, as slow tests, in memory and by coroutines too",
         "local(reason): runs on a file alone, though its module is marked `every_store` or `every_surface`",
     )
     for line in lines:
@@ -34,7 +35,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker
     names = ["sqlite"]
     if marker("every_surface") and not marker("local"):
-        names = list(surfaces.SURFACES) if "connect" in metafunc.fixturenames else ["sqlite", "postgresql"]
+        names = ["sqlite", "rest", "postgresql"] if "connect" in metafunc.fixturenames else ["sqlite", "postgresql"]
+        names = list(surfaces.SURFACES) if marker("every_call") and "rest" in names else names
     elif marker("every_store") and not marker("local"):
         names.append("postgresql")
     slow = [pytest.mark.slow]

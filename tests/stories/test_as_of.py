@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
+import salience
 from salience import InputError, NotFoundError
 from salience.rank import profiles
 
@@ -28,6 +29,39 @@ def test_content_and_vector_are_those_at_that_instant(planted, clock):
     assert (hit.memory.content, hit.memory.version) == ("first text", 1)
     assert hit.score_detail.similarity == pytest.approx(0.9)
     assert memory.recall("query", **EASY)[0].score_detail.similarity == pytest.approx(0.2)
+
+
+MIDNIGHT = datetime(2026, 5, 2, tzinfo=UTC)
+
+
+@pytest.mark.every_surface
+@pytest.mark.parametrize(
+    "written",
+    [
+        MIDNIGHT, MIDNIGHT.replace(tzinfo=None), MIDNIGHT.astimezone(timezone(timedelta(hours=-7))), MIDNIGHT.date(),
+        "2026-05-02", "2026-05-02T00:00", "2026-05-02 02:00:00+02:00", "20260502",
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_instant_is_a_datetime_a_date_or_text(planted, clock, written):
+    memory = planted({"first text": 0.9, "second text": 0.2})
+    id = memory.remember("first text", created_at=written).memory.id
+    assert memory.get(id).created_at == MIDNIGHT
+    clock.advance(days=3)
+    memory.update(id, content="second text")
+    assert contents(memory, as_of=written, since=written) == ["first text"]
+    assert contents(memory, now=date(2026, 5, 5)) == ["second text"]
+    assert contents(memory, until=written) == []
+    assert [one.id for one in memory.list(since=written)] == [id]
+    assert memory.explain("query", id, as_of="2026-05-01").stage == "not_stored"
+
+
+def test_words_name_instants_by_the_clock_of_the_engine(clock):
+    with salience.connect(":memory:", clock=clock) as memory:  # 2026-05-01 12:00
+        memory.remember("Tea is at four", created_at="2d")
+        memory.remember("Tea is at five", created_at="yesterday")
+        assert [f"{one.created_at:%d %H}" for one in memory.list()] == ["29 12", "30 00"]
+        assert [one.content for one in memory.list(since="this week", until="36h")] == ["Tea is at four"]
 
 
 def test_words_match_the_text_at_that_instant(planted, clock):
@@ -80,7 +114,7 @@ def test_a_fact_that_is_outdated_now_held_then(planted, clock):
     then = clock()
     clock.advance(days=1)
     new = memory.remember("I live in Oslo", fact_key="user.residence", user_id="u").memory.id
-    for profile, stage in (("salience", "outdated"), ("memorysync", "same_fact")):
+    for profile, stage in (("salience", "replaced"), ("memorysync", "same_fact")):
         arguments = {"profile": profile, "min_score": 0.0, "user_id": "u"}
         assert [hit.memory.id for hit in memory.recall("query", **arguments)] == [new]
         assert [hit.memory.id for hit in memory.recall("query", as_of=then, **arguments)] == [old]
@@ -225,7 +259,7 @@ def test_a_memory_of_another_project_was_out_of_scope(planted, clock):
 def test_explain_tells_of_every_memory_what_recall_does(planted, clock, profile):
     texts = {f"text {number}": 0.95 - 0.05 * number for number in range(12)}
     memory = planted(texts)
-    ids = [memory.remember(text, importance=0.5).memory.id for text in texts]
+    ids = [memory.remember(text, importance=0.5, kind="bootstrap").memory.id for text in texts]  # replace nothing
     then = clock()
     before = memory.recall("query", profile=profile, dry_run=True, limit=4)
     result = [memory.explain("query", id, profile=profile, limit=4) for id in ids]

@@ -9,7 +9,9 @@ import salience
 from salience import EmbedderError, InputError
 from salience import settings as configuration
 from salience.maintain.calibrate import cosines
-from salience.models.calibration import UNCALIBRATED, fit
+from salience.models.calibration import fit
+from salience.models.minilm import MiniLM
+from salience.ports import UNCALIBRATED
 from salience.records import Judged
 from salience.testing.doubles import PlantedEmbedder
 
@@ -111,3 +113,9 @@ def test_an_embedder_that_fails_writes_nothing(tmp_path, monkeypatch):
         with pytest.raises(EmbedderError, match="ZeroDivisionError"):
             engine.calibrate(PAIRS, file=tmp_path / "new.toml")
         assert not (tmp_path / "new.toml").exists()
+
+
+def test_without_pairs_it_is_measured_on_the_included_texts(memory, clock):
+    assert memory.calibrate() is UNCALIBRATED  # planted cosines tell those texts nothing apart
+    with salience.connect(":memory:", embedder=MiniLM(), clock=clock) as other:
+        assert other.calibrate().paraphrase == pytest.approx(other.services.calibration.paraphrase, abs=0.02)

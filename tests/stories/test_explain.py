@@ -34,25 +34,31 @@ def test_a_returned_memory_has_its_rank_score_and_detail(planted):
         found = memory.explain("query", hit.memory.id)
         assert (found.id, found.stage, found.rank) == (hit.memory.id, "returned", rank)
         assert found.score_detail == hit.score_detail
-        assert found.reason == f"Returned at rank {rank} of 5 with {hit.score:.4f}."
+        assert found.reason.startswith(f"Returned at rank {rank} of 5 with {hit.score:.4f}.")
         assert {step.outcome for step in found.path} == {"passed"}
-        assert found.counterfactual is None
+        assert (found.counterfactual is None) == (found.above == ()) == (rank == 1)
 
 
 def test_an_outranked_memory_names_its_rank_the_last_score_and_a_limit_that_holds(planted):
     memory, ids = ladder(planted, profile="zeromemory")
     found = memory.explain("query", ids[8])
-    assert (found.stage, found.rank, found.by) == ("outranked", 9, ids[4])
-    assert found.reason == f"It ranks 9 with 0.665; the last one in the answer, {ids[4][-8:]}, has 0.745."
-    assert found.counterfactual == "A limit of 9 would return it at rank 9."
+    assert (found.stage, found.rank, found.by) == ("outranked", 9, ids[0])
+    assert found.reason == (
+        f"It ranks 9 with 0.665; the last one in the answer, {ids[4][-8:]}, has 0.745. {ids[0][-8:]} is first with "
+        "0.8250, mainly by similarity (+0.1600)."
+    )
+    assert found.counterfactual == (
+        "Importance 0.77 instead of 0.5 would return it at rank 5. As it is, a limit of 9 returns it."
+    )
     assert memory.recall("query", limit=9, dry_run=True)[8].memory.id == ids[8]
 
 
 def test_the_change_is_the_counterfactual_as_arguments(planted):
     memory, ids = ladder(planted, profile="zeromemory")
-    outranked = memory.explain("query", ids[8])
-    assert outranked.change == {"limit": 9}
-    assert memory.explain("query", ids[8], **outranked.change).stage == "returned"
+    outranked = memory.explain("query", ids[19])
+    assert outranked.counterfactual == "Only a larger limit would return it: a limit of 20, at rank 20."
+    assert outranked.change == {"limit": 20}
+    assert memory.explain("query", ids[19], **outranked.change).stage == "returned"
     below = memory.explain("query", ids[1], min_score=0.9)
     assert below.counterfactual == f"A min_score of {below.change['min_score']:g} would return it at rank 2."
     assert memory.explain("query", ids[1], **below.change).stage == "returned"
@@ -69,7 +75,9 @@ def test_a_counterfactual_raises_a_low_weight(planted):
     ids = [memory.remember(text, weight=0.1 if number == 1 else 1.0).memory.id for number, text in enumerate(LADDER)]
     found = memory.explain("query", ids[1])
     assert (found.stage, found.rank) == ("outranked", 15)
-    assert found.counterfactual == "Weight 1.0 instead of 0.1 would return it at rank 2."
+    assert found.counterfactual == (
+        "Weight 1.0 instead of 0.1 would return it at rank 2. As it is, a limit of 20 returns it."
+    )
     memory.update(ids[1], weight=1.0)
     assert memory.recall("query")[1].memory.id == ids[1]
 
@@ -116,14 +124,17 @@ def test_the_similarity_floor_comes_before_the_score(planted):
 
 @pytest.mark.parametrize(
     ("profile", "stage", "said"),
-    [("mememory", "superseded", "{} supersedes it."), ("salience", "outdated", "{} replaces it.")],
+    [
+        ("mememory", "superseded", "{} supersedes it."),
+        ("salience", "replaced", "{} replaces it (a caller said so: supersedes)."),
+    ],
 )
 def test_a_superseded_memory_names_its_successor(planted, profile, stage, said):
     memory = planted({"old": 0.9, "new": 0.8}, profile=profile)
     old = memory.remember("old").memory.id
     new = memory.remember("new", supersedes=old).memory.id
     found = memory.explain("query", old)
-    assert (found.stage, found.by, found.rank) == (stage, new, None)
+    assert (found.stage, found.by, found.rank) == (stage, new, None if profile == "mememory" else 2)
     assert found.reason == said.format(new[-8:])
     memory.forget(new)
     assert memory.explain("query", old).stage == "returned"
@@ -134,9 +145,13 @@ def test_a_successor_that_the_filter_keeps_away_is_named_all_the_same(planted):
     old = memory.remember("old", fact_key="k", tags=["a"]).memory.id
     new = memory.remember("new", fact_key="k").memory.id
     found = memory.explain("query", old, tags=["a"])
-    assert (found.stage, found.by) == ("outdated", new)
-    assert found.reason == f"{new[-8:]} replaces it, but the filter excludes that memory."
-    assert found.counterfactual == "Not being replaced would return it at rank 1."
+    assert (found.stage, found.by) == ("replaced", new)
+    assert found.reason == (f"{new[-8:]} replaces it, but the filter excludes that memory (a caller said so: fact k).")
+    assert found.counterfactual == (
+        f"If {new[-8:]} does not replace it, dismiss(id='{new[-8:]}', other_id='{old[-8:]}') would return it at rank 1."
+    )
+    memory.dismiss(**found.change["dismiss"])
+    assert memory.recall("query", tags=["a"], dry_run=True)[0].memory.id == old
 
 
 def test_a_memory_that_fits_no_better_than_chance_is_cut_off(planted):
@@ -238,7 +253,9 @@ def test_activation_brings_a_memory_back(planted):
     assert [step.outcome for step in found.path if step.stage in ("threshold", "spread")] == [
         "fell", "revived", "passed",
     ]  # fmt: skip
-    assert found.reason == f"Returned at rank 2 of 2 with 0.4750, passed on by {parent[-8:]}, its near neighbour."
+    said = f"Returned at rank 2 of 2 with 0.4750, passed on by {parent[-8:]}, its near neighbour."
+    assert found.reason == f"{said} {parent[-8:]} is first with 0.9500, mainly by similarity (+0.7500)."
+    assert {part.signal: part.contribution for part in found.above}["via"] == pytest.approx(-0.275)
 
 
 def test_a_memory_that_activation_adds_may_fail_the_second_threshold(planted):
@@ -349,7 +366,7 @@ def test_a_reranker_that_fails_leaves_the_profiles_order(planted):
 
 
 def test_the_words_for_a_fate_are_a_closed_set():
-    dropping = set(STAGES) - {"score", "spread", "update", "trim"}
+    dropping = set(STAGES) - {"score", "spread", "trim"}
     around = {"out_of_scope", "forgotten", "not_stored", "filtered", "candidates", "outranked", "rerank", "returned"}
     assert set(OUTCOMES) == dropping | around
     result = re.findall(r"`(\w+)`", Explanation.__doc__.split("Attributes:")[0])

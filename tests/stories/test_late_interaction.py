@@ -55,7 +55,7 @@ def test_turns_are_scored_with_their_neighbours(tmp_path):
 
 
 def test_the_setting_turns_them_off(file, monkeypatch):
-    monkeypatch.setenv("SALIENCE_TOKEN_VECTORS", "false")
+    monkeypatch.setenv("SALIENCE_TOKEN_VECTORS", "off")
     with salience.connect(file) as memory:
         memory.remember("Hedda walks our beagle at noon")
         (hit,) = memory.recall(ASKED, min_score=0)
@@ -65,7 +65,7 @@ def test_the_setting_turns_them_off(file, monkeypatch):
 
 
 def test_reembed_adds_them_to_memories_of_an_earlier_release(file, monkeypatch):
-    monkeypatch.setenv("SALIENCE_TOKEN_VECTORS", "false")
+    monkeypatch.setenv("SALIENCE_TOKEN_VECTORS", "off")
     with salience.connect(file) as memory:
         memory.remember("Hedda walks our beagle at noon")
     monkeypatch.delenv("SALIENCE_TOKEN_VECTORS")

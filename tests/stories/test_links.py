@@ -15,15 +15,15 @@ def memory(planted) -> Engine:
     return planted({"I live in Porto": 0.9, "I live in Rome": 0.89}, profile="mememory")
 
 
-def test_a_fact_follows_the_stored_memory_and_not_the_retry_of_it(memory):
+def test_a_fact_replaces_the_stored_memory_and_not_the_retry_of_it(memory):
     first = memory.remember("I live in Porto", key="k").memory
     retried, second = memory.remember_many([{"content": "I live in Porto", "key": "k"}, {"content": "I live in Rome"}])
     assert (retried.status, retried.memory.id) == ("unchanged", first.id)
-    assert second.memory.follows == first.id
+    assert second.memory.replaced_ids == (first.id,)
     assert [one.memory.id for one in second.contradictions] == [first.id]
 
 
-def test_the_first_of_two_drafts_with_one_key_is_followed(memory):
+def test_the_first_of_two_drafts_with_one_key_is_replaced(memory):
     one, same, other = memory.remember_many(
         [
             {"content": "I live in Porto", "key": "k"},
@@ -32,15 +32,15 @@ def test_the_first_of_two_drafts_with_one_key_is_followed(memory):
         ]
     )
     assert (same.status, same.memory.id) == ("unchanged", one.memory.id)
-    assert other.memory.follows == one.memory.id
+    assert other.memory.replaced_ids == (one.memory.id,)
     assert [found.memory.id for found in other.contradictions] == [one.memory.id]
 
 
-def test_no_memory_follows_the_retry_of_a_forgotten_one(memory):
+def test_no_memory_replaces_the_retry_of_a_forgotten_one(memory):
     first = memory.remember("I live in Porto", key="k").memory
     memory.forget(first.id)
     second = memory.remember_many([{"content": "I live in Porto", "key": "k"}, {"content": "I live in Rome"}])[1]
-    assert second.memory.follows is None
+    assert second.memory.replaced_ids == ()
     assert second.contradictions == ()
 
 

@@ -26,6 +26,16 @@ def test_a_misspelt_word_is_corrected(memory):
     assert right[0].score > found[0].score > right[1].score
 
 
+def test_the_first_eight_words_are_corrected(memory):
+    unknown = [f"unknwn{letter}" for letter in "abcdefg"]
+    for words, corrected in (
+        (["adress", "gardn", *unknown], {"adress", "gardn"}),
+        ([*unknown, "adress", "gardn"], {"adress"}),
+        ([*unknown, "unknwnh", "adress"], set()),
+    ):
+        assert memory.recall(" ".join(words), user_id="alice").corrected.keys() == corrected
+
+
 def test_words_of_others_are_no_corrections(memory):
     assert memory.recall("query: sandbx", user_id="alice").corrected == {}
     assert memory.recall("query: sandbx", user_id="bob").corrected == {"sandbx": "sandbox"}

@@ -127,6 +127,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     for name, value in settings.items():
         monkeypatch.setenv(f"SALIENCE_OPENAI_{name}", value)
     monkeypatch.setenv("SALIENCE_EMBED_PATIENCE", "5")
+    monkeypatch.setenv("SALIENCE_TOKEN_VECTORS", "off")  # or the first write would wait until minilm is loaded
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield double

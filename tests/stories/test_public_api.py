@@ -15,7 +15,7 @@ import salience
 from salience import ANY, ConflictError, Draft, InputError
 from salience.testing.doubles import PlantedEmbedder
 
-pytestmark = pytest.mark.every_surface
+pytestmark = [pytest.mark.every_surface, pytest.mark.every_call]
 
 
 def contents(answer):
@@ -469,7 +469,7 @@ def test_first_use_of_the_default_engine_prints_nothing(tmp_path):
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_hits_recalls_and_receipts_are_shown_on_one_readable_line(planted):
+def test_results_are_shown_on_one_readable_line(planted):
     memory = planted({(text := "Alice likes\nhidden\u200b tea, " + "and more of it " * 20): 0.9})
     receipt = memory.remember(text, user_id="alice", kind="rule")
     found = memory.recall("query", user_id="alice")
@@ -480,7 +480,14 @@ def test_hits_recalls_and_receipts_are_shown_on_one_readable_line(planted):
     assert len(str(hit)) < 130
     assert repr(hit) == f"Hit({hit})"
     assert repr(found) == f"Recall(1 hit, profile salience; best {hit})"
-    assert repr(receipt) == f"Receipt(created {str(hit).split(' ', 1)[1]})"
+    assert repr(receipt) == f"Receipt(created {receipt.memory})"
+    assert str(hit) == f"{hit.score:.3f} {receipt.memory}"
+    assert repr(receipt.memory) == f"Memory({receipt.memory})"
+    why = memory.explain("query", receipt.memory.id, user_id="alice")
+    assert repr(why) == f"Explanation([{short}] returned at rank 1: {why.reason})"
+    page = memory.list(user_id="alice")
+    assert (repr(page), len(page), [one.id for one in page]) == ("Page(1 memory)", 1, [receipt.memory.id])
+    assert repr(memory.stats(user_id="alice")) == "Stats(1 memory; 1 rule; 1 episodic; planted, 64 dimensions)"
     assert repr(memory.recall("query")) == (
         "Recall(0 hits, profile salience; 1 memory of user 'alice' is not in view; add user_id='alice')"
     )

@@ -215,7 +215,10 @@ def test_recalls_use_the_old_model_until_the_switch(memory):
 
 
 def test_a_failure_after_the_switch_leaves_the_rest_pending(memory):
-    first, *_ = seed(memory, 20)
+    first = memory.remember(
+        "Is this a text apart?"
+    ).memory.id  # nothing replaces it, so that its update changes no other memory
+    seed(memory, 19)
 
     class Failed(HashedEmbedder):
         """Is away once it has shown its fingerprint, which it does for the last page; somebody else writes then."""
@@ -351,12 +354,11 @@ def test_an_embedder_that_is_down_leaves_a_store_of_its_model_readable(filed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dimension", [64, 24])
-def test_reembed_survives_kills_while_others_write_and_recall(tmp_path, dimension):
-    counts, faults = torture.change_model(tmp_path, 250, 3, HashedEmbedder("new", dimension))
+def test_reembed_survives_kills_while_others_write_and_recall(tmp_path):
+    counts, faults = torture.change_model(tmp_path, 250, 3, HashedEmbedder("new", 24))
     assert faults == []
     assert counts["killed"] == 3
     assert counts["recalls"] > 0
     with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
         pins = dict(connection.execute("SELECT name, value FROM meta"))
-    assert (pins["embedder"], pins["dimension"]) == ("new", str(dimension))
+    assert (pins["embedder"], pins["dimension"]) == ("new", "24")

@@ -163,7 +163,8 @@ def test_a_fact_that_becomes_true_again_is_stored(planted):
     again = memory.remember("I live in Berlin")
     assert (again.status, again.superseded) == ("superseded", lisbon.id)
     assert again.memory.id != berlin.id
-    assert [hit.memory.id for hit in memory.recall("query", min_score=0)] == [again.memory.id]
+    found = memory.recall("query", min_score=0)
+    assert [hit.memory.id for hit in found if hit.memory.replaced_by is None] == [again.memory.id]
     assert memory.remember("I live in Berlin").memory.id == again.memory.id
 
 
@@ -229,11 +230,21 @@ def test_a_near_duplicate_gets_its_own_warning(planted):
         assert verb in receipt.warning
 
 
-def test_duplicates_beside_a_contradiction_get_the_usual_warning(planted):
+def test_duplicates_beside_an_update_get_the_usual_warning(planted):
     texts = ["The limit is 30", "The limit is 40", "the limit is 40!"]
     memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
     for text in texts[:2]:
         memory.remember(text)
     receipt = memory.remember(texts[2])
-    assert sorted(found.label for found in receipt.contradictions) == ["contradiction", "duplicate"]
-    assert receipt.warning.startswith("CONTRADICTION DETECTED")
+    assert sorted(found.label for found in receipt.contradictions) == ["duplicate", "update"]
+    assert "CONTRADICTION DETECTED" in receipt.warning
+
+
+def test_a_key_of_an_expired_memory_says_that_nothing_was_stored(planted, clock):
+    memory = planted()
+    first = memory.remember("The parking code is 1234", key="code", ttl="1h")
+    assert memory.remember("The parking code is 1234", key="code", ttl="1h").warning is None
+    clock.advance(hours=2)
+    again = memory.remember("The parking code is 1234", key="code", ttl="1h")
+    assert (again.status, again.memory.id) == ("unchanged", first.memory.id)
+    assert again.warning == "Nothing was stored: the memory of this key has expired. To store it again, use a new key."

@@ -9,6 +9,7 @@ import pytest
 
 import salience
 from salience import InputError
+from salience.recall import in_pairs
 from salience.testing.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
@@ -253,3 +254,43 @@ def test_the_settings_choose_the_reranker(monkeypatch):
 def test_a_context_is_packed_in_the_rerankers_order(connected):
     packed = connected(Reversing()).context("query", budget_tokens=2000)
     assert [hit.memory.content for hit in packed.hits] == TEXTS[::-1]
+
+
+def test_a_replaced_memory_stays_below_the_one_that_supersedes_it(connected):
+    memory = connected(Reversing(), profile="mememory", cosines={})
+    old = memory.remember("text 00").memory
+    memory.remember("text 01", supersedes=old.id)
+    plain = memory.recall("query", limit=12, min_score=0.0)
+    assert "text 01" in contents(plain)
+    assert "text 00" not in contents(plain)  # this profile drops it, and a reranker brings nothing back
+
+
+@pytest.mark.parametrize(
+    ("order", "before", "expected"),
+    [
+        ([2, 1, 0], {}, [2, 1, 0]),
+        ([2, 1, 0], {2: [0]}, [0, 2, 1]),
+        ([0, 2, 1], {2: [0]}, [0, 2, 1]),
+        ([3, 2, 1, 0], {3: [1], 1: [0]}, [0, 1, 3, 2]),
+        ([2, 1, 0], {2: [0, 1]}, [0, 1, 2]),
+    ],
+)
+def test_pairs_keep_their_order_and_nothing_is_lost(order, before, expected):
+    assert in_pairs(order, before) == expected
+    assert sorted(expected) == sorted(order)
+
+
+def test_an_update_stays_above_the_older_statement_whatever_the_reranker_says(target, clock):
+    class Older:
+        name = "older"
+
+        def scores(self, query, texts):
+            return [float("Skoda" in text) for text in texts]
+
+    with salience.connect(target, clock=clock, reranker=Older(), profile="salience") as memory:
+        old = memory.remember("I drive a blue Skoda.").memory
+        new = memory.remember("I sold the Skoda; I drive a red Tesla now.", supersedes=old.id).memory
+        memory.remember("The Skoda museum opens at nine.")
+        ids = [hit.memory.id for hit in memory.recall("Which car do I drive?", limit=5)]
+        assert new.id in ids
+        assert old.id not in ids[: ids.index(new.id)]

@@ -47,17 +47,18 @@ def test_a_pair_is_shown_once_as_the_receipt_tells_it(planted, older, newer):
 
 
 def test_memories_that_are_related_or_out_of_date_are_no_problem(planted, clock):
-    texts = ["Ana drinks tea", "Ben drinks tea", *LIMITS, "I live in Berlin", "I live in Rome"]
-    memory = alike(planted, *texts)
+    texts, cities = ["Ana drinks tea", "Ben drinks tea", *LIMITS], ["I live in Berlin", "I live in Rome"]
+    axes = dict.fromkeys(texts, 1) | dict.fromkeys(cities, 2)
+    memory = planted(dict.fromkeys(texts, 0.9) | dict.fromkeys(cities, 0.1), axes=axes)
     memory.remember(texts[0])
     assert memory.remember(texts[1]).contradictions[0].label == "related"
     first = memory.remember(LIMITS[0]).memory
     memory.remember(LIMITS[1], supersedes=first.id)
     memory.remember(LIMITS[2], ttl="1h")
-    assert ("contradiction", LIMITS[2], LIMITS[1]) in pairs(memory.review())
+    assert ("update", LIMITS[2], LIMITS[1]) in pairs(memory.review())
     clock.advance(seconds=7200)
-    memory.remember("I live in Berlin")
-    memory.remember("I live in Rome")
+    memory.remember("I live in Berlin", fact_key="home")
+    memory.remember("I live in Rome", fact_key="home")
     assert memory.review().items == ()
     memory.forget(memory.list().memories[-1].id)
     assert memory.review().items == ()
@@ -78,9 +79,9 @@ def test_pages_go_from_the_newest_memory_to_the_oldest(planted, monkeypatch):
         memory.remember(text)
     whole = memory.review()
     assert pairs(whole) == [
-        ("contradiction", LIMITS[2], LIMITS[1]),
-        ("contradiction", LIMITS[2], LIMITS[0]),
-        ("contradiction", LIMITS[1], LIMITS[0]),
+        ("update", LIMITS[2], LIMITS[1]),
+        ("update", LIMITS[2], LIMITS[0]),
+        ("update", LIMITS[1], LIMITS[0]),
     ]
     first = memory.review(limit=1)  # all problems of a memory are on one page
     assert (first.items, first.examined) == (whole.items[:2], 1)
@@ -160,7 +161,7 @@ def test_pairs_are_of_memories_that_the_caller_and_the_newer_one_see(planted):
     for memory, user in ((first, "ann"), (first, "bob"), (second, "ann")):
         memory.remember(LIMITS[0], user_id=user)
     first.remember(LIMITS[1], user_id="ann")
-    expected = [("contradiction", LIMITS[1], LIMITS[0])]
+    expected = [("update", LIMITS[1], LIMITS[0])]
     for where in ({"user_id": "ann"}, {"user_id": ANY}):
         page = first.review(**where)
         assert pairs(page) == expected

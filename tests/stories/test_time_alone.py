@@ -154,3 +154,59 @@ def test_a_stated_time_follows_the_text(planted):
     assert hit.score_detail.recompute() == pytest.approx(hit.score)
     then = memory.recall("what happens on 3 May?", now=datetime(2026, 4, 20, tzinfo=UTC), dry_run=True, min_score=0)
     assert [hit.score_detail.period for hit in then] == [0.0]
+
+
+def test_what_people_tell_around_a_holiday_counts_for_it(planted):
+    made = {
+        "The in-laws stayed over Christmas": datetime(2025, 12, 27, tzinfo=UTC),
+        "Ann burnt the goose": datetime(2025, 12, 25, tzinfo=UTC),
+        "New tyres fitted": datetime(2025, 12, 30, tzinfo=UTC),
+        "Christmas with my sister was loud": datetime(2026, 2, 3, tzinfo=UTC),
+        "Bought oat milk": datetime(2025, 11, 3, tzinfo=UTC),
+        "The Christmas tree is in the attic": datetime(2026, 1, 20, tzinfo=UTC),
+    }
+    memory = planted(dict.fromkeys(made, 0.0))
+    memory.remember_many({"content": text, "created_at": moment} for text, moment in made.items())
+    found = memory.recall("What did we do at Christmas?", now=datetime(2026, 4, 1, tzinfo=UTC), limit=9, dry_run=True)
+    sure = [hit.memory.content for hit in found if not hit.weak]
+    assert set(sure) == set(list(made)[:4])
+    assert set(sure[:2]) == {"The in-laws stayed over Christmas", "Ann burnt the goose"}
+
+
+def test_a_period_without_memories_makes_an_ordinary_question(planted):
+    asked = "What did I do on 3 March?"
+    memory = planted({"I cleaned the garage": 0.9, "I had a cold": 0.2}, query="What")
+    memory.remember("I cleaned the garage", created_at=datetime(2025, 6, 3, tzinfo=UTC), importance=0.1)
+    memory.remember("I had a cold", created_at=datetime(2026, 3, 6, tzinfo=UTC), importance=1.0)
+    now = datetime(2026, 4, 1, tzinfo=UTC)
+    found = memory.recall(asked, now=now, dry_run=True)
+    assert found.intent.name == "empty_period"
+    assert found[0].memory.content == "I cleaned the garage"
+    assert not found.confident
+    assert [hit.score_detail.recompute() for hit in found] == pytest.approx([hit.score for hit in found])
+    explained = memory.explain(asked, found[0].memory.id, now=now)
+    assert explained.score_detail.final == found[0].score
+    memory.remember("Bought a lamp", created_at=datetime(2026, 3, 3, tzinfo=UTC))
+    found = memory.recall(asked, now=now, dry_run=True)
+    assert (found.intent.name, found[0].memory.content, found.confident) == ("period", "Bought a lamp", True)
+
+
+def test_the_memory_that_replaces_one_of_a_period_answers_for_it(planted):
+    memory = planted(dict.fromkeys(("red paint", "blue paint"), 0.5), query="What")
+    old = memory.remember("red paint", created_at=datetime(2026, 3, 3, tzinfo=UTC)).memory
+    memory.remember("blue paint", created_at=datetime(2026, 3, 20, tzinfo=UTC), supersedes=old.id)
+    found = memory.recall("What is on 3 March?", now=datetime(2026, 4, 1, tzinfo=UTC), dry_run=True)
+    assert found.intent.name == "period"
+    assert [hit.memory.content for hit in found] == ["blue paint"]
+
+
+def test_the_latest_of_a_thing_is_the_latest_memory_about_it(planted):
+    asked = "What is the latest build deployed?"
+    texts = {"Deployed build 76 to prod": 0.82, "Deployed build 77 to prod": 0.8}
+    others = {f"Note {number} about something else": 0.3 for number in range(20)}
+    memory = planted({**texts, **others}, query="What")
+    for day, text in enumerate([*texts, *others]):
+        memory.remember(text, created_at=datetime(2026, 3, 2, tzinfo=UTC) + timedelta(days=day))
+    found = memory.recall(asked, now=datetime(2026, 4, 15, tzinfo=UTC), limit=4, dry_run=True)
+    assert [hit.memory.content for hit in found][:2] == ["Deployed build 77 to prod", "Deployed build 76 to prod"]
+    assert [hit.score_detail.time for hit in found] == [1.0, 0.75, 0.75, 0.75]

@@ -23,7 +23,7 @@ COSINES = {LYON: 0.9, OSLO: 0.7, NICE: 0.5}
 EASY = {"profile": "zeromemory", "min_score": 0.0}
 RESTORED = (
     "content", "content_hash", "kind", "importance", "weight", "tier", "tags", "entities", "fact_key", "supersedes",
-    "follows", "metadata", "sources",
+    "metadata", "sources",
 )  # fmt: skip
 
 

@@ -16,10 +16,10 @@ def test_a_memory_has_its_links_entities_and_session(client, engine):
     old = engine.remember("first <i>", entities=["Oslo"], **ANN).memory
     new = engine.remember("second", entities=["Oslo", "<b>"], supersedes=old.id, session_id="talk", **ANN).memory
     text = client.get(f"/ui/graph?memory={new.id}").text
-    for part in ("supersedes", "Oslo", "talk", "first &lt;i&gt;", "&lt;b&gt;", f"memory={old.id}"):
+    for part in ("replaces", "Oslo", "talk", "first &lt;i&gt;", "&lt;b&gt;", f"memory={old.id}"):
         assert part in text
     assert "<i>" not in text
-    assert "superseded by" in client.get(f"/ui/graph?memory={old.id}").text
+    assert "replaced by" in client.get(f"/ui/graph?memory={old.id}").text
 
 
 def test_an_entity_with_many_memories_is_no_hairball(client, engine):
@@ -80,7 +80,7 @@ def test_nodes_are_on_two_rings_and_edges_have_types(engine):
     nodes = within(first, {"entity:A": [of_memory(two, 2, "entity:A")]}, {"entity:A": 5})
     assert [node.label for node in nodes] == ["one", "A", "B", "two", "4 more"]
     kinds = {(edge.source, edge.target): edge.kind for edge in edges_of(nodes)}
-    assert kinds[two.id, one.id] == "supersedes"
+    assert kinds[two.id, one.id] == "replaces"
     assert kinds[one.id, "entity:B"] == "names"
     found = places(nodes)
     assert found[one.id] == (0, 0)
@@ -99,7 +99,7 @@ def test_the_list_marks_and_opens_nodes_by_keyboard(page):
     page.locator(".graph-list a", has_text="Alice lives in Lisbon").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/ui/graph?memory=*")
-    assert "followed by" in page.inner_text(".graph-list")
+    assert "replaced by Alice moved to Porto in March" in page.inner_text(".graph-list")
     assert_accessible(page)
 
 

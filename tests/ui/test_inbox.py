@@ -153,7 +153,7 @@ def test_a_pending_memory_is_shown_and_embedded(client, engine, embedder, monkey
 
 
 def test_kinds_are_filtered(client, pair):
-    assert problems(client.get("/ui/inbox?kind=contradiction").text)
+    assert problems(client.get("/ui/inbox?kind=update").text)
     assert "Nothing to look at" in client.get("/ui/inbox?kind=duplicate").text
     assert client.get("/ui/inbox?kind=x").status_code == 422
 
@@ -217,3 +217,13 @@ def test_resolve_and_undo_by_keyboard(browser, engine, pair, theme, width):
         page.wait_for_url("**undone**")
         assert page.locator(".problem").count() == 1
         assert statuses(engine, pair) == ["live", "live"]
+
+
+def test_a_pair_is_resolved_as_a_replacement_and_undone(client, engine, pair):
+    new, old = pair
+    text = send(client, one=f"replaces:{new}:{old}")
+    assert "Replaced 1 memory." in text
+    assert (engine.get(new, **ANN).supersedes, engine.get(old, **ANN).weight) == (old, 0.1)
+    assert problems(text) == []
+    assert "1 change undone." in undo(client, text)
+    assert (engine.get(new, **ANN).supersedes, engine.get(old, **ANN).weight) == (None, 1.0)

@@ -25,7 +25,7 @@ def forms(text):
 
 def send(client, path, **fields):
     """Post a form as the page at the path's memory would, and return the page that it leads to."""
-    csrf = csrf_of(client, re.sub(r"/(forget|restore|edit)$", "", path))
+    csrf = csrf_of(client, re.sub(r"/(forget|restore|edit|dismiss|confirm)$", "", path))
     response = client.post(path, data={"csrf": csrf, **fields})
     return client.get(response.headers["location"]) if response.status_code == 303 else response
 
@@ -145,27 +145,47 @@ def test_fields_of_the_form_read_back_as_given(engine):
         changed_fields(memory, {**given, "weight": ""})
 
 
-def test_the_chain_has_what_it_replaced_and_what_replaced_it(client, engine, clock):
-    ids = []
-    for content, fields in (
-        ("rome", {"fact_key": "ann.city"}), ("oslo", {"fact_key": "ann.city"}), ("lima", {"fact_key": "ann.city"}),
-    ):  # fmt: skip
-        clock.now += DAY
-        ids.append(remember(engine, content, **fields).id)
-    last = remember(engine, "quito", supersedes=ids[-1]).id
+def test_relations_are_shown_on_both_memories_with_their_evidence(client, engine, clock):
+    old = remember(engine, "rome", fact_key="ann.city").id
+    clock.now += DAY
+    new = remember(engine, "oslo", fact_key="ann.city").id
     other = remember(engine, "elsewhere", fact_key="ann.country").id
-    engine.remember("bob lives in bonn", user_id="bob", fact_key="ann.city")
-    for id_ in (*ids, last):
-        text = client.get(f"/ui/memory/{id_}").text
+    for shown, word, linked in ((old, "replaced by", "oslo"), (new, "replaces", "rome")):
+        text = client.get(f"/ui/memory/{shown}").text
         found = re.search(r'<ol class="chain">.*?</ol>', text, re.DOTALL)[0]
-        assert re.findall(r'dir="auto">(rome|oslo|lima|quito|elsewhere|bob[^<]*)<', found) == [
-            "rome",
-            "oslo",
-            "lima",
-            "quito",
-        ]
-        assert f"supersedes {ids[-1][-8:]}" in found
+        assert f">{word}</span>" in found
+        assert "said by a caller" in found
+        assert "fact ann.city" in found
+        assert f'dir="auto">{linked}<' in found
+    assert f"replaced on {clock.now.day} {clock.now:%b %Y} by {new[-8:]}" in client.get(f"/ui/memory/{old}").text
+    assert f"by {new[-8:]}" in client.get("/ui/").text
     assert '<ol class="chain">' not in client.get(f"/ui/memory/{other}").text
+
+
+@pytest.mark.parametrize("from_older", [True, False])
+def test_a_relation_is_dismissed_decided_again_and_confirmed_by_forms(client, engine, clock, from_older):
+    old = remember(engine, "rome", fact_key="ann.city").id
+    clock.now += DAY
+    new = remember(engine, "oslo", fact_key="ann.city").id
+    here, other = (old, new) if from_older else (new, old)
+    confirm = f'action="/ui/memory/{new}/confirm'
+    assert confirm not in client.get(f"/ui/memory/{here}").text  # a caller gave the key
+    page = send(client, f"/ui/memory/{here}/dismiss", other=other)
+    assert "Dismissed: " in page.text
+    assert engine.get(old, user_id="ann").replaced_by is None
+    assert f'name="other" value="{other}"' in page.text  # of the button that undoes it
+    send(client, f"/ui/memory/{here}/dismiss", other=other, undo="1")
+    assert engine.get(old, user_id="ann").replaced_by.id == new
+    assert confirm not in client.get(f"/ui/memory/{here}").text  # it is the caller's word again
+    send(client, f"/ui/memory/{new}/confirm", older=old)
+    assert engine.get(new, user_id="ann").supersedes == old
+
+
+def test_the_edit_form_says_what_a_memory_replaces(client, engine):
+    old, new = remember(engine, "rome"), remember(engine, "oslo")
+    given = {**fields_of(new), "version": "1", "supersedes": old.id}
+    assert f"It replaces {old.short_id}." in send(client, f"/ui/memory/{new.id}/edit", **given).text
+    assert engine.get(new.id, user_id="ann").supersedes == old.id
 
 
 def test_conflicts_are_shown_on_both_memories(target, clock):

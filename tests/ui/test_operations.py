@@ -9,10 +9,10 @@ from html import unescape
 import pytest
 
 import salience
-from bench.browser import dashboard
+from bench.browser import dashboard, served
 from dashboards import assert_accessible, assert_fits, client_of, csrf_of
 from salience.server.auth import create_key, verify_key
-from salience.server.metrics import Metrics, quantile
+from salience.server.metrics import Latency, Metrics, quantile
 from salience.server.ui.texts import size
 from salience.server.ui.views import operations
 from salience.testing.doubles import PlantedEmbedder
@@ -363,3 +363,14 @@ def test_the_page_is_accessible_with_every_result(fresh_page, tmp_path):
     page.get_by_role("button", name="Revoke").click()
     page.wait_for_selector(".badge:has-text('revoked')")
     assert_accessible(page)
+
+
+@pytest.mark.slow
+def test_a_narrow_page_fits_with_long_numbers(narrow_page, engine, target, monkeypatch):
+    slow = [Latency(step, 10**9, 12_345.6, 12_345.6, 12_345.6) for step in ("gather", "rank")]
+    monkeypatch.setattr(Metrics, "latencies", lambda _: slow)
+    with served(dashboard(engine, target=target)) as url:
+        narrow_page.goto(f"{url}{URL}", wait_until="networkidle")
+        assert "12345600.0 ms" in narrow_page.inner_text("main")
+        assert_fits(narrow_page)
+        assert_accessible(narrow_page)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
 
 from salience.errors import InputError
-from salience.records import ActivityDay
+from salience.records import ActivityDay, Relation
 from salience.server.ui.views.time import instant_of, months, validity, weeks
 
 DAY = timedelta(days=1)
@@ -37,8 +38,6 @@ def test_a_fact_is_valid_until_a_newer_memory_states_it(engine, clock):
     assert [one.start - start for one in first] == [0 * DAY, 10 * DAY, 11 * DAY]
     assert first[0].end == first[1].start
     assert first[-1].end is None
-    without = validity(histories, clock.now, has_facts=False)
-    assert states(without[0]) == [("valid", 1)]
 
 
 def test_what_is_superseded_or_past_its_time_is_not_valid(engine, clock):
@@ -46,7 +45,7 @@ def test_what_is_superseded_or_past_its_time_is_not_valid(engine, clock):
     short = engine.remember("far", user_id="ann", ttl="1d").memory
     clock.now += 2 * DAY
     new = engine.remember("newer", user_id="ann", supersedes=old.id).memory
-    found = validity([history(engine, one) for one in (old, short, new)], clock.now, has_facts=False)
+    found = validity([history(engine, one) for one in (old, short, new)], clock.now)
     assert [one.state for one in found[0]][-1] == "replaced"
     assert states(found[1]) == [("valid", 1), ("expired", 1)]
     assert found[1][1].start == short.expires_at
@@ -58,10 +57,19 @@ def test_updates_make_an_older_memory_the_current_one_again(engine, clock):
     clock.now += DAY
     new = engine.remember("far", user_id="ann", fact_key="ann.city").memory
     clock.now += DAY
-    engine.update(old.id, tags=["x"], user_id="ann")
+    engine.update(old.id, fact_key="ann.city", user_id="ann")
     first, second = validity([history(engine, old), history(engine, new)], clock.now)
-    assert states(first) == [("valid", 1), ("replaced", 1), ("valid", 2)]
-    assert states(second) == [("valid", 1), ("replaced", 1)]
+    assert states(first)[-1] == ("valid", 2)
+    assert states(second) == [("valid", 1), ("replaced", 2)]  # its second version no longer replaces the older one
+
+
+def test_only_a_likely_relation_makes_a_memory_replaced(engine, clock):
+    old, new = (engine.remember(text, user_id="ann").memory for text in ("near", "far"))
+    for probability, state in ((0.4, "valid"), (0.6, "replaced")):
+        made = replace(new, relations=(Relation(old.id, "replaces", probability, "model"),))
+        assert validity([[old], [made]], clock.now)[0][-1].state == state
+    repeated = replace(new, relations=(Relation(old.id, "repeats", 0.9, "rule"),))
+    assert states(validity([[old], [repeated]], clock.now)[0]) == [("valid", 1)]
 
 
 def test_an_instant_is_a_date_or_iso_8601_and_never_in_the_future(clock):

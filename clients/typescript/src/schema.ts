@@ -618,9 +618,10 @@ export interface components {
             turn: number | null;
             changed_by: string | null;
             reason: string | null;
-            follows: string | null;
+            relations: components["schemas"]["Relation"][] | null;
             sources: string[];
             reflection: string | null;
+            replaced_by: components["schemas"]["Replacement"] | null;
             short_id: string;
             /** @enum {string} */
             status: "live" | "forgotten" | "expired" | "stale";
@@ -632,6 +633,25 @@ export interface components {
             user_id?: string;
             agent_id?: string;
             session_id?: string;
+        };
+        /** @description What a memory is to an older one; stored with the newer memory and decided when that is written. */
+        Relation: {
+            id: string;
+            /** @enum {string} */
+            kind: "replaces" | "repeats" | "adds";
+            probability: number;
+            by: string;
+            reason: string;
+            at: string | null;
+        };
+        /** @description The memory that replaces another one. */
+        Replacement: {
+            id: string;
+            /** Format: date-time */
+            at: string;
+            probability: number;
+            by: string;
+            reason: string;
         };
         /** @description A live memory that is similar to a new one and may conflict with it. */
         Contradiction: {
@@ -703,6 +723,8 @@ export interface components {
             corrected: {
                 [key: string]: string;
             };
+            /** @enum {string} */
+            verdict: "answers" | "may answer" | "does not answer";
         };
         /** @description A memory that a recall returned, with its score. */
         Hit: {
@@ -714,6 +736,8 @@ export interface components {
             rerank: number | null;
             weak: boolean;
             confidence: number | null;
+            /** @enum {string} */
+            verdict: "answers" | "may answer" | "does not answer";
         };
         /** @description The parts of a score: the sum of the `sum` parts times the product of the `product` parts. */
         ScoreDetail: {
@@ -729,7 +753,7 @@ export interface components {
             final: number;
             via: components["schemas"]["Via"] | null;
         };
-        /** @description The memory that gave a hit its score: by spreading activation, or because the hit is its update. */
+        /** @description The memory that gave a hit its score: by spreading activation, or because the hit replaces it. */
         Via: {
             id: string;
             score: number;
@@ -757,6 +781,8 @@ export interface components {
                 number,
                 number
             ] | null;
+            told_from: string | null;
+            told_until: string | null;
         };
         /** @description Memories as text for a prompt. */
         Context: {
@@ -766,6 +792,8 @@ export interface components {
             omitted: number;
             confident: boolean;
             out_of_scope: components["schemas"]["OutOfScope"][];
+            /** @enum {string} */
+            verdict: "answers" | "may answer" | "does not answer";
         };
         /** @description Why a memory is, or is not, in the answer to a query. */
         Explanation: {
@@ -784,6 +812,7 @@ export interface components {
             change: {
                 [key: string]: unknown;
             };
+            above: components["schemas"]["Part"][];
         };
         /** @description One step of a memory on its way through a recall. */
         Waypoint: {
@@ -1006,10 +1035,10 @@ export interface components {
              */
             key?: string | null;
             /**
-             * @description time of creation; default: now
+             * @description creation time (2026-05-01, yesterday, 2d); default: now
              * @default null
              */
-            created_at?: string | null;
+            created_at?: (string) | null;
             /**
              * @description store it even if a current memory has the same text
              * @default false
@@ -1104,10 +1133,10 @@ export interface components {
              */
             key?: string | null;
             /**
-             * @description time of creation; default: now
+             * @description creation time (2026-05-01, yesterday, 2d); default: now
              * @default null
              */
-            created_at?: string | null;
+            created_at?: (string) | null;
             /**
              * @description store it even if a current memory has the same text
              * @default false
@@ -1184,10 +1213,10 @@ export interface components {
              */
             name?: string | null;
             /**
-             * @description ISO 8601 with an offset, or seconds since 1970
+             * @description ISO 8601, or seconds since 1970
              * @default null
              */
-            timestamp?: string | number | null;
+            timestamp?: (string) | number | null;
             /** @default null */
             metadata?: {
                 [key: string]: unknown;
@@ -1290,6 +1319,8 @@ export interface components {
             entities?: string[];
             /** @description identity of the fact; null for none */
             fact_key?: string | null;
+            /** @description id of an older memory that this one replaces; null for none */
+            supersedes?: string | null;
             /** @description time to live from now; null for no limit */
             ttl?: (number | string) | null;
             /**
@@ -1316,7 +1347,7 @@ export interface components {
              * @default null
              */
             key?: string | null;
-        } & (unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown);
+        } & (unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown);
         /** @description Restore an older version, or a forgotten memory. */
         RestoreRequest: {
             /**
@@ -1356,7 +1387,7 @@ export interface components {
             /** @default null */
             key?: string | null;
         };
-        /** @description Keep a problem out of the review. */
+        /** @description Undo the relation of two memories, and keep a problem out of the review. */
         DismissRequest: {
             /**
              * @description exact match; * for any
@@ -1394,7 +1425,7 @@ export interface components {
              */
             other_id?: string | null;
             /**
-             * @description show the problem again
+             * @description decide the relation again, and show the problem again
              * @default false
              */
             undo?: boolean;
@@ -1465,12 +1496,12 @@ export interface components {
              * @description earliest created_at, inclusive
              * @default null
              */
-            since?: string | null;
+            since?: (string) | null;
             /**
              * @description latest created_at, exclusive
              * @default null
              */
-            until?: string | null;
+            until?: (string) | null;
             /**
              * @description maximum number of hits; default: the profile's
              * @default null
@@ -1485,7 +1516,7 @@ export interface components {
              * @description time of the query
              * @default null
              */
-            now?: string | null;
+            now?: (string) | null;
             /**
              * @description minimum score, on the profile's scale
              * @default null
@@ -1497,10 +1528,10 @@ export interface components {
              */
             dry_run?: boolean;
             /**
-             * @description answer as of this time
+             * @description answer as of this time (2026-05-01, 2d)
              * @default null
              */
-            as_of?: string | null;
+            as_of?: (string) | null;
             /**
              * @description deadline, milliseconds
              * @default null
@@ -1572,12 +1603,12 @@ export interface components {
              * @description earliest created_at, inclusive
              * @default null
              */
-            since?: string | null;
+            since?: (string) | null;
             /**
              * @description latest created_at, exclusive
              * @default null
              */
-            until?: string | null;
+            until?: (string) | null;
             /**
              * @description maximum number of hits; default: the profile's
              * @default null
@@ -1592,7 +1623,7 @@ export interface components {
              * @description time of the query
              * @default null
              */
-            now?: string | null;
+            now?: (string) | null;
             /**
              * @description minimum score, on the profile's scale
              * @default null
@@ -1604,10 +1635,10 @@ export interface components {
              */
             dry_run?: boolean;
             /**
-             * @description answer as of this time
+             * @description answer as of this time (2026-05-01, 2d)
              * @default null
              */
-            as_of?: string | null;
+            as_of?: (string) | null;
             /**
              * @description deadline, milliseconds
              * @default null
@@ -1669,7 +1700,7 @@ export interface components {
              * @description time of the query
              * @default null
              */
-            now?: string | null;
+            now?: (string) | null;
             /** @description the query, in words */
             query: string;
             /** @default null */
@@ -1727,7 +1758,7 @@ export interface components {
              * @description time of the query
              * @default null
              */
-            now?: string | null;
+            now?: (string) | null;
             /** @description the query, in words */
             query: string;
             /** @default 2000 */
@@ -1795,12 +1826,12 @@ export interface components {
              * @description earliest created_at, inclusive
              * @default null
              */
-            since?: string | null;
+            since?: (string) | null;
             /**
              * @description latest created_at, exclusive
              * @default null
              */
-            until?: string | null;
+            until?: (string) | null;
             /**
              * @description maximum number of hits; default: the profile's
              * @default null
@@ -1815,7 +1846,7 @@ export interface components {
              * @description time of the query
              * @default null
              */
-            now?: string | null;
+            now?: (string) | null;
             /** @description the query, in words */
             query: string;
             /** @description whole, or its last 8 characters */
@@ -1823,7 +1854,7 @@ export interface components {
             /** @default null */
             min_score?: number | null;
             /** @default null */
-            as_of?: string | null;
+            as_of?: (string) | null;
             /** @default null */
             deadline_ms?: number | null;
             /** @default null */
@@ -2126,6 +2157,8 @@ export type ProfileList = components['schemas']['ProfileList'];
 export type Receipt = components['schemas']['Receipt'];
 export type Memory = components['schemas']['Memory'];
 export type Scope = components['schemas']['Scope'];
+export type Relation = components['schemas']['Relation'];
+export type Replacement = components['schemas']['Replacement'];
 export type Contradiction = components['schemas']['Contradiction'];
 export type Page = components['schemas']['Page'];
 export type OutOfScope = components['schemas']['OutOfScope'];

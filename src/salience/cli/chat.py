@@ -12,6 +12,7 @@ import typer
 from salience.cli.options import CALLER, RECALL, Call, command, pick
 from salience.cli.output import FAILED, complain, is_interactive, sanitize, truncate
 from salience.errors import SalienceError
+from salience.records.answers import replacement, said
 
 if TYPE_CHECKING:
     from salience.client import Client
@@ -109,5 +110,6 @@ def describe(hit: Hit) -> str:
     added = [f"{part.signal} {part.contribution:.2f}" for part in detail.parts if part.combine == "sum" and part.raw]
     factors = [f"{part.signal} {part.contribution:.2f}" for part in detail.parts if part.combine == "product"]
     parts = " x ".join([*([" + ".join(added)] if added else []), *factors]) or hit.memory.kind
-    head = f"{hit.score:.2f} {'weak ' if hit.weak else ''}[{hit.memory.short_id}]"
-    return sanitize(f"  {head} {truncate(hit.memory.content, 60)} = {parts}")
+    replaced = "".join(f" [{mark}]" for mark in replacement(hit.memory))
+    head = " ".join((f"{hit.score:.2f}", *said(hit), f"[{hit.memory.short_id}]"))
+    return sanitize(f"  {head} {truncate(hit.memory.content, 60)}{replaced} = {parts}")

@@ -25,7 +25,7 @@ def upgrade(call: Call) -> Answer:
     """Create the tables of a database, or migrate them to the revision of this version.
 
     On PostgreSQL, the user has to own the tables or the database. Also restores row-level security and the rights of
-    the role salience_app. Runs in one transaction, and can be repeated. A file is migrated whenever it is opened.
+    the role salience_app. Runs in one transaction, and can be repeated. Opening a file creates its tables.
     """
     from salience import compose
 

@@ -24,10 +24,12 @@ app = typer.Typer()
 WIDTH: Final = 100
 """Width of the plain form."""
 ABSENT: Final = "·"
+DOUBTS: Final = {"answers": "", "may answer": "?", "does not answer": "??"}
+"""Verdict -> its mark."""
 LEGEND: Final = (
     "Rank and score under each profile; a dot: not among its first {limit} (memlayer: or under 0.70).\n"
-    "?: weak. +2: two near-duplicates collapsed. confidence: that the first hit of salience answers.\n"
-    "~: found through a linked memory, or ranked before one that it updates."
+    "?: may answer. ??: does not answer. +2: two near-duplicates collapsed.\n"
+    "~: found through a linked memory, or before one that it replaces. confidence: of the first hit."
 )
 NEXT: Final = """\
 More questions: salience demo --all. The dashboard of this sample: salience demo --keep demo.db
@@ -79,7 +81,7 @@ def _rows(one: Round, room: int) -> Iterator[tuple[str, list[str]]]:
         for answer in one.answers:
             ranked = ((rank, hit) for rank, hit in enumerate(answer, 1) if hit.memory.id == memory.id)
             rank, hit = next(ranked, (0, None))
-            marks = "" if hit is None else f"{'?' if hit.weak else ''}{'~' if hit.via else ''}"
+            marks = "" if hit is None else f"{DOUBTS[hit.verdict]}{'~' if hit.via else ''}"
             marks += f"+{len(hit.absorbed)}" if hit is not None and hit.absorbed else ""
             cells.append(ABSENT if hit is None else f"{rank} {hit.score:.2f}{marks}")
         yield truncate(memory.content, room - 4), cells
@@ -89,7 +91,7 @@ def _confidence(one: Round) -> str:
     """Return how sure the first profile, `salience`, is that its first hit answers."""
     first = one.answers[0]
     sure = first.hits[0].confidence if first.hits else None
-    return "" if sure is None else f"confidence {sure:.2f}{'' if first.confident else ': unsure'}"
+    return "" if sure is None else f"confidence {sure:.2f}: {first.hits[0].verdict}"
 
 
 def _lines(played: Demo, next_steps: str) -> Iterator[str]:
@@ -103,7 +105,8 @@ def _lines(played: Demo, next_steps: str) -> Iterator[str]:
     yield from (head, *LEGEND.format(limit=played.limit).splitlines())
     for number, one in enumerate(played.rounds, 1):
         where = f"({scope_text(one.asked.scope)})"
-        yield from ("", f"{number}. {sanitize(one.asked.question)}  {where}  {_confidence(one)}".rstrip())
+        heading = f"{number}. {sanitize(one.asked.question)}  {where}  {_confidence(one)}".rstrip()
+        yield from ("", *textwrap.wrap(heading, WIDTH, subsequent_indent="   "))
         yield aligned("", (answer.profile for answer in one.answers))
         for content, cells in _rows(one, room):
             yield aligned(f"   {content}", cells)

@@ -130,8 +130,9 @@ def evaluate(
     Each conversation is stored in a store of its own, one memory per turn, and each question is ranked under every
     profile. The figures are means over the questions whose evidence the data set names, with 95 % bootstrap intervals.
 
-    `everyday` as the path measures ten made-up worlds of the package through recall itself: how often an answer comes
-    first, and how often an outdated memory does. It takes --half, --profiles, --embedders, --misses and --no-cache.
+    `everyday` as the path measures ten made-up worlds and 720 pairs of memories of the package through recall itself:
+    how often an answer comes first, and how often an outdated memory does, or a wrong one that is not weak. It takes
+    --half, --profiles, --embedders, --misses and --no-cache.
     """
     if paths == [Path(EVERYDAY)] and not paths[0].exists():
         for_files = {
@@ -322,20 +323,22 @@ def _everyday(
     """Measure the everyday worlds of the package."""
     from salience import settings
     from salience.evaluate import everyday, run, stores
-    from salience.evaluate.datasets.everyday import HALVES, worlds
+    from salience.evaluate.datasets.everyday import HALVES, pair_worlds, worlds
     from salience.text import counted
 
     profiles = run.contenders(_listed("profiles", rankings or call.options.profile or "salience", str))
     names = _listed("embedders", embedders or call.options.embedder or settings.load().embedder, str)
-    held = [world for one in ([half] if half else HALVES) for world in worlds(one)]
+    halves = [half] if half else HALVES
+    held, paired = ([world for one in halves for world in read(one)] for read in (worlds, pair_worlds))
+    stored = [*held, *paired]
     folder = stores.cache_folder() if cache else None
-    total = sum(len(world.questions) for world in held) * len(names)
+    total = sum(len(world.questions) for world in stored) * len(names)
     with progress("asking", total, unit="questions") as advance:
-        asked = [one for name in names for one in everyday.ask(held, profiles, name, folder, advance)]
+        asked = [one for name in names for one in everyday.ask(stored, profiles, name, folder, advance)]
     rows = everyday.rows(asked)
     missed = []
     if misses:
-        texts = {world.name: {item.ref: item.draft.content for item in world.beliefs} for world in held}
+        texts = {world.name: {item.ref: item.draft.content for item in world.beliefs} for world in stored}
         missed = [
             {
                 "embedder": one.embedder,
@@ -352,7 +355,8 @@ def _everyday(
     record: dict[str, object] = {"half": half or "both", "worlds": [world.name for world in held]}
     record |= {"limit": everyday.LIMIT, "rows": rows} | ({"misses": missed} if misses else {})
     memories, questions = (sum(len(getattr(world, name)) for world in held) for name in ("beliefs", "questions"))
-    counts = counted(len(held), "world"), counted(memories, "memory", "memories"), counted(questions, "question")
+    counts = [counted(len(held), "world"), counted(memories, "memory", "memories"), counted(questions, "question")]
+    counts.append(counted(sum(len(world.questions) for world in paired), "pair"))
     head = f"everyday, {half or 'both halves'}: {', '.join(counts)}"
     return Answer(record, _everyday_lines(head, rows, missed), _everyday_view(head, rows, missed))
 
@@ -534,6 +538,7 @@ def _eval_view(found: Comparison) -> RenderableType:
 _EVERYDAY_HEADS: Final = {
     "n": "n",
     "first": "first",
+    "wrong_and_sure": "wrong,\nsure",
     "any_of_five": "any\nof 5",
     "all_of_five": "all\nof 5",
     "empty": "empty",
@@ -546,10 +551,18 @@ _EVERYDAY_HEADS: Final = {
     "calibration_error": "calibr.\nerror",
 }
 """Figure -> its column in a table."""
+_PAIR_HEADS: Final = {
+    "n": "n",
+    "first": "right\nfirst",
+    "wrong_and_sure": "wrong\nand sure",
+    "doubted": "right,\nbut doubted",
+    "all_of_five": "share of right\nin first five",
+}
+"""The same of pairs."""
 
 
-def _everyday_cells(figures: Figures) -> list[str]:
-    found = [getattr(figures, name) for name in _EVERYDAY_HEADS]
+def _everyday_cells(figures: Figures, heads: Iterable[str] = _EVERYDAY_HEADS) -> list[str]:
+    found = [getattr(figures, name) for name in heads]
     return ["-" if one is None else f"{one:.3f}" if isinstance(one, float) else str(one) for one in found]
 
 
@@ -557,7 +570,7 @@ def _everyday_lines(head: str, rows: Sequence[Row], missed: Sequence[dict[str, A
     yield f"# {head}"
     yield tsv("# profile", "embedder", "worlds", "by", "name", *_EVERYDAY_HEADS)
     for row in rows:
-        worlds = "polyglot" if row.polyglot else "english"
+        worlds = ("polyglot" if row.polyglot else "english") + (" pairs" if row.pairs else "")
         yield tsv(row.profile, row.embedder, worlds, row.by, row.name or "-", *_everyday_cells(row.figures))
     if missed:
         yield tsv("# miss", "embedder", "world", "kind", "question", "first hit", "right")
@@ -575,11 +588,15 @@ def _everyday_view(head: str, rows: Sequence[Row], missed: Sequence[dict[str, An
     parts: list[RenderableType] = [Text(head, style="dim")]
     tables: dict[str, list[Row]] = {}
     for row in rows:
-        worlds = "worlds in several languages" if row.polyglot else "English worlds"
-        tables.setdefault(f"{row.profile}, {row.embedder}: {worlds}", []).append(row)
-    for title, held in tables.items():
-        cells = ([row.name or "total", *_everyday_cells(row.figures)] for row in held)
-        parts.append(_table(title, ("", *_EVERYDAY_HEADS.values()), cells))
+        asked = "pairs" if row.pairs else "worlds"
+        asked = f"{asked} in several languages" if row.polyglot else f"English {asked}"
+        tables.setdefault(f"{row.profile}, {row.embedder}: {asked}", []).append(row)
+    for title, group in tables.items():
+        heads = _PAIR_HEADS if group[0].pairs else _EVERYDAY_HEADS
+        cells = ([row.name or "total", *_everyday_cells(row.figures, heads)] for row in group)
+        made = _table(title, ("", *heads.values()), cells)
+        made.collapse_padding = True  # many columns
+        parts.append(made)
     for one in missed:
         parts.append(Text(f"\n{one['world']}, {one['kind']}, {one['profile']}, {one['embedder']}: {one['question']}"))
         parts.append(Text(f"  first  {excerpt(one['first'] or '-')}", style="dim"))

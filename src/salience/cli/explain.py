@@ -25,20 +25,21 @@ def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     """Explain why a memory is, or is not, in an answer.
 
     Takes the options of recall. Shows the outcome, the memory's path through the stages with the number that decided
-    each, the arithmetic of its score, and the one change that would return it. Changes nothing.
+    each, the arithmetic of its score, what put the first hit above it, and the change that would put it first, or
+    return it. Changes nothing.
     """
     from rich.console import Group, RenderableType
     from rich.table import Column, Table
     from rich.text import Text
 
-    from salience.cli.results import arithmetic, confidence
+    from salience.cli.results import above, arithmetic, confidence
 
     with call.engine() as engine:
         found = engine.explain(query, memory_id, **call.given)
     head = [found.id, f"profile {found.profile}"]
     head += [f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []
     score = [] if found.score_detail is None else arithmetic(found.score_detail)
-    score += confidence(found)
+    score += [*above(found), *confidence(found)]
     values = [(name, getattr(found, name)) for name in ("stage", "rank", "by", "reason", "counterfactual")]
     lines = [f"# {'; '.join(head)}", *(tsv(name, value) for name, value in values if value is not None)]
     path = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold", style="dim"), padding=(0, 2))

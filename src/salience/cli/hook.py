@@ -171,7 +171,7 @@ def _recalled(memory: Engine | Client, prompt: str, session: object, where: Mapp
 
     Turns of the session itself are left out, since the agent has them, and bootstrap memories, since it got them.
     """
-    from salience.context import BOOTSTRAP, HEADER, UNSURE, newest_first, pack, quote
+    from salience.context import BOOTSTRAP, pack, replacements, successors_first
 
     found = memory.recall(prompt[:QUERY], limit=CONSIDERED, dry_run=True, **where)
     if not found.hits or (found.hits[0].weak and (found.hits[0].confidence or 0) < LIKELY):
@@ -183,8 +183,8 @@ def _recalled(memory: Engine | Client, prompt: str, session: object, where: Mapp
         and hit.memory.kind != BOOTSTRAP
         and (session is None or hit.memory.scope.session_id != session)
     ]
-    header = HEADER if found.confident else UNSURE
-    return quote(pack(newest_first(hits[:MOST]), BUDGET, header), header)
+    best = successors_first(hits[:MOST], replacements(hits[:MOST]))
+    return pack(best, BUDGET, unsure=found.verdict == "does not answer")[1]
 
 
 def _turn(client: str, data: Mapping[str, Any], speaker: str, text: object) -> list[dict[str, Any]]:

@@ -37,13 +37,17 @@ ERASE_WARNING: Final = (
     "Exports and backups keep what they hold."
 )
 Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]
-REMEMBER: Final = FIELDS | {
-    "supersedes": option(str, "--supersedes", "ID", "The memory that this one replaces."),
-    "created_at": option(
-        str, "--created-at", "TIME", "Time of the event: 2026-05-01, 2d, yesterday or ISO 8601.", instant
-    ),
-    "duplicate": option(bool, "--duplicate", None, "Store it even if a current memory has the same text."),
-}
+SUPERSEDES: Final = {"supersedes": option(str, "--supersedes", "ID", "The older memory that this one replaces.")}
+REMEMBER: Final = (
+    FIELDS
+    | SUPERSEDES
+    | {
+        "created_at": option(
+            str, "--created-at", "TIME", "Time of the event: 2026-05-01, 2d, yesterday or ISO 8601.", instant
+        ),
+        "duplicate": option(bool, "--duplicate", None, "Store it even if a current memory has the same text."),
+    }
+)
 
 
 @command(app, options=REMEMBER | SCOPE)
@@ -182,7 +186,7 @@ def recalls(
         return results.recall_log(found, now(engine))
 
 
-@command(app, options=FIELDS | REASON | IF_VERSION | SCOPE)
+@command(app, options=FIELDS | SUPERSEDES | REASON | IF_VERSION | SCOPE)
 def update(
     call: Call,
     id: Id,
@@ -192,6 +196,9 @@ def update(
     content: Annotated[str | None, typer.Option(metavar="TEXT", help="The same as TEXT.")] = None,
     no_fact_key: Annotated[
         bool, typer.Option("--no-fact-key", help="Remove the fact key; no newer memory then replaces this one.")
+    ] = False,
+    no_supersedes: Annotated[
+        bool, typer.Option("--no-supersedes", help="Undo --supersedes: recall returns the older memory again.")
     ] = False,
 ) -> Answer:
     """Change a memory; the previous version is kept.
@@ -203,11 +210,12 @@ def update(
     if text is not None and content is not None:
         raise InputError("--content", Words("a second text"), "Give the new text once: after the ID, or by --content.")
     changes = dict(call.given)
-    if no_fact_key:
-        if "fact_key" in changes:
-            value, problem = Words("--no-fact-key beside --fact-key"), "is given beside --fact-key"
-            raise InputError("--no-fact-key", value, "Give one of them.", problem)
-        changes["fact_key"] = None
+    for name, removes in (("fact-key", no_fact_key), ("supersedes", no_supersedes)):
+        if removes and (field := name.replace("-", "_")) in changes:
+            value, problem = Words(f"--no-{name} beside --{name}"), f"is given beside --{name}"
+            raise InputError(f"--no-{name}", value, "Give one of them.", problem)
+        if removes:
+            changes[field] = None
     new = from_stdin(content if text is None else text)
     if new is not None:
         changes["content"] = new

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -110,51 +109,11 @@ def _weights(name: str, written: list[str]) -> dict[str, float]:
     return found
 
 
-_REMEDY: Final = (
-    "Give a date (2026-05-01, 2026-05), a length of time before now (2d, 12h), today, yesterday, 'last week', "
-    "or ISO 8601 (2026-05-01T09:30, with an offset or in local time)."
-)
-_PERIOD: Final = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
-_DAY: Final = timedelta(days=1)
-_DAYS: Final[Mapping[str, Callable[[date], date]]] = {
-    "today": lambda today: today,
-    "yesterday": lambda today: today - _DAY,
-    "this week": lambda today: today - today.weekday() * _DAY,
-    "last week": lambda today: today - (today.weekday() + 7) * _DAY,
-    "this month": lambda today: today.replace(day=1),
-    "last month": lambda today: (today.replace(day=1) - _DAY).replace(day=1),
-    "this year": lambda today: today.replace(month=1, day=1),
-    "last year": lambda today: today.replace(year=today.year - 1, month=1, day=1),
-}
-"""Name of a period -> its first day; weeks begin on Monday."""
-
-
 def instant(name: str, text: str, current: datetime | None = None) -> datetime:
-    """Return the aware datetime of a text; local time unless it has an offset.
-
-    A day, week, month or year means its first instant; a length of time, that long before `current`, the default of
-    which is now.
-
-    Raises:
-        InputError: a text that is not a time.
-    """
+    """Return the aware datetime of a text; local time unless it has an offset. The arguments are those of the check."""
     from salience.records import checks
 
-    current, words = current or datetime.now(UTC), " ".join(text.lower().split())
-    try:
-        if words == "now":
-            return current
-        if first := _DAYS.get(words):
-            return datetime.combine(first(current.astimezone().date()), time.min).astimezone()
-        if period := _PERIOD.fullmatch(words):
-            return datetime(int(period[1]), int(period[2] or 1), 1).astimezone()
-        ago = words.removesuffix(" ago")
-        if ago.endswith(("s", "m", "h", "d", "w")):  # a number alone is not a time
-            return current - checks.duration(name, ago)
-        found = datetime.fromisoformat(text.strip())
-        return found if found.utcoffset() is not None else found.astimezone()
-    except (ValueError, OverflowError):
-        raise InputError(name, text, _REMEDY) from None
+    return checks.instant(name, text, now=current, zone=None)
 
 
 def _coordinate(_: str, written: str) -> Any:

@@ -47,6 +47,7 @@ from salience.records import (
     Stats,
     Version,
 )
+from salience.records.answers import replacement, said
 from salience.records.ids import short_id
 from salience.text import counted
 from salience.wire.responses import to_json
@@ -87,7 +88,7 @@ def recalls(queries: Sequence[str], found: Sequence[Recall], now: datetime, expl
 def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
     yield f"# {'; '.join(_summary(found))}"
     yield from (f"# {one_line(line)}" for line in time_cue(found))
-    if found.hits and not found.confident:
+    if found.hits and found.verdict == "does not answer":
         yield f"# {UNSURE}"
     yield "# rank\tscore\tage\tid\tscope\tparts\tcontent"
     for rank, hit in enumerate(found, 1):
@@ -129,7 +130,7 @@ def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
         shown.add_row(str(rank), score, bar, content, when, id_, home)
         bar.pad_right(BAR - len(bar))
         stacked.append(((str(rank), score, bar, id_, when, home), (content,)))
-    unsure = [] if found.confident else [Text(UNSURE, style="yellow")]
+    unsure = [Text(UNSURE, style="yellow")] if found.verdict == "does not answer" else []
     details = ["\n" + sanitize("\n".join(_explained(rank, hit))) for rank, hit in enumerate(found, 1) if explain]
     table_ = entries(stacked) if is_narrow() else shown
     return Group(head, *unsure, table_, _legend(segments, marks), *map(Text, details))
@@ -178,6 +179,7 @@ def time_cue(found: Recall) -> list[str]:
 
 def _remarks(hit: Hit) -> list[str]:
     return [
+        *replacement(hit.memory),
         *([", ".join(_judged(hit))] if _judged(hit) else []),
         *([f"via {short_id(hit.via.id)} ({hit.via.link})"] if hit.via is not None else []),
         *([f"collapsed {', '.join(map(short_id, hit.absorbed))} into it"] if hit.absorbed else []),
@@ -187,7 +189,7 @@ def _remarks(hit: Hit) -> list[str]:
 
 def _judged(hit: Hit) -> list[str]:
     confidence = [] if hit.confidence is None else [f"confidence {hit.confidence:.2f}"]
-    return [*(["weak"] if hit.weak else []), *confidence]
+    return [*said(hit), *confidence]
 
 
 def _explained(rank: int, hit: Hit) -> list[str]:
@@ -202,6 +204,16 @@ def arithmetic(detail: ScoreDetail) -> list[str]:
         sign = "+ " if part.combine == "sum" else "x "
         lines.append(f"   {part.signal:{width}}  {part.raw:9.6f}  {part.weight:7.3f}  {sign}{part.contribution:.6f}")
     return [*lines, f"   {formula(detail)} = {detail.recompute():.6f}"]
+
+
+def above(found: Explanation) -> list[str]:
+    """Return what put the first hit above a memory as lines, a difference per signal; empty for the first hit."""
+    if not found.above or found.by is None:
+        return []
+    width = max(len(part.signal) for part in found.above)
+    lines = [f"   {part.signal:{width}}  {part.raw:+9.6f}  {part.contribution:+.6f}" for part in found.above]
+    total = sum(part.contribution for part in found.above)
+    return ["", f"   {short_id(found.by)} is above it by {total:.6f}, the sum of", *lines]
 
 
 def confidence(found: Explanation) -> list[str]:
@@ -339,7 +351,11 @@ def memory(found: Memory) -> Answer:
             return ", ".join(f"{key}: {item}" for key, item in value.items())
         return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
-    rows = [(name, text(value)) for name, value in to_json(found).items() if value not in (None, [], {})]
+    said = [
+        f"{one.kind} {short_id(one.id)} ({one.probability:g}, {one.by}: {one.reason})" for one in found.relations or ()
+    ]
+    shown = to_json(found) | {"relations": said, "replaced_by": found.replaced_by}
+    rows = [(name, text(value)) for name, value in shown.items() if value not in (None, [], {})]
     return Answer(found, (tsv(*row) for row in rows), grid(rows))
 
 
@@ -353,14 +369,16 @@ def page(found: Page, now: datetime) -> Answer:
     columns += [Column(name, no_wrap=True) for name in ("imp.", "tier")]
     columns += [Column("scope", ratio=1, min_width=14, overflow="fold", style="dim")]
     columns += [Column("memory", ratio=4, overflow="fold")]
-    shown, lines = table(*columns, expand=True), ["# id\tage\tkind\timportance\ttier\tscope\tcontent"]
-    stacked = []
+    shown, lines = table(*columns, expand=True), ["# id\tage\tkind\timportance\ttier\tscope\treplaced\tcontent"]
+    stacked: list[tuple[Sequence[str | Text], Sequence[str | Text]]] = []
     for item in found.memories:
         cells = age(item.created_at, now), item.kind, f"{item.importance:g}", item.tier, scope_text(item.scope)
-        lines.append(tsv(item.id, *cells, item.content))
-        shown.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells), Text(excerpt(item.content)))
+        replaced = [Text(mark, style="dim italic") for mark in replacement(item)]
+        lines.append(tsv(item.id, *cells, *(replacement(item) or ("-",)), item.content))
+        content = Text("\n").join([Text(excerpt(item.content)), *replaced])
+        shown.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells), content)
         about = Text(sanitize(" · ".join(cells)), style="dim")
-        stacked.append(((item.short_id, about), (excerpt(item.content),)))
+        stacked.append(((item.short_id, about), (excerpt(item.content), *replaced)))
     lines += [f"# {line}" for line in (*notes, *hints)]
     if not found.memories:
         return Answer(found, lines, Text("\n".join(["No memories here.", *(hints or [SCOPE_HINT])])))
@@ -421,14 +439,13 @@ def recall_log(found: RecallLogPage, now: datetime) -> Answer:
     """Return a page of the recall log, with the option for the next one."""
     notes = [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
     stacked = []
-    lines = ["# id\tage\tprofile\thits\tconfident\tms\tscope\tquestion\tmemories"]
+    lines = ["# id\tage\tprofile\thits\tanswers\tms\tscope\tquestion\tmemories"]
     for entry in found.recalls:
         sure, took = "yes" if entry.confident else "no", f"{sum(entry.timings.values()):.1f}"
         cells = age(entry.at, now), entry.profile, str(entry.count), sure, took, scope_text(entry.scope)
         lines.append(tsv(entry.id, *cells, entry.question, " ".join(f"{hit.id}={hit.score:.4f}" for hit in entry.hits)))
-        about = (
-            f"{cells[0]} · {entry.profile} · {counted(entry.count, 'hit')} · {'' if entry.confident else 'not '}sure"
-        )
+        sure = "answers" if entry.confident else "no clear answer"
+        about = f"{cells[0]} · {entry.profile} · {counted(entry.count, 'hit')} · {sure}"
         stacked.append(
             ((entry.id, Text(sanitize(f"{about} · {took} ms · {cells[-1]}"), style="dim")), (entry.question,))
         )

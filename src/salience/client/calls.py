@@ -32,6 +32,7 @@ LOST: Final = (
 """Warning of a receipt from a retry."""
 _DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
 _FILTER: Final = ("tags", "kinds", "tiers", "sessions", "fact_keys", "since", "until")
+_INSTANTS: Final = ("since", "until", "now", "as_of")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
 _RANKED: Final = ("recall", "recall_many", "context", "explain")
 """Verbs that use the profile of the connection by default."""
@@ -181,6 +182,7 @@ def _body(verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     scope, level = keywords.scope("default", _picked(arguments, keywords.NAMES))
     where = Filter(**_picked(arguments, _FILTER), level=level)
+    arguments |= {name: checks.instant(name, value) for name in _INSTANTS if (value := arguments.get(name)) is not None}
     if arguments.get("limit") is not None:
         checks.whole("limit", arguments["limit"], 0, LIMIT)
     texts = list(checks.texts("queries", arguments["queries"])) if "queries" in arguments else []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from salience import settings as configuration
 from salience.access_log import AccessLog
@@ -30,8 +34,7 @@ from salience.compose.stores import (
 from salience.engine import Engine, warm_in_background
 from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.entities import extractor
-from salience.models import calibration, llm, registry
-from salience.models.calibration import calibration_of
+from salience.models import llm, registry
 from salience.pending import check_model
 from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Services, Summariser
 from salience.rank import profiles
@@ -97,14 +100,15 @@ def connect(
     Args:
         target: path of a file (or `sqlite:///path`), `postgresql://user:password@host:port/database`, `:memory:`, or
             `https://host`. None takes `SALIENCE_URL`, then `memory.db` in the platform's data directory.
-        embedder: `minilm`, `static`, `bge`, `multilingual`, `fastembed`, `openai`, or an object with `name`,
-            `dimension` and `embed`. None takes `SALIENCE_EMBEDDER`, then `minilm`.
+        embedder: `minilm`, `static`, `bge`, `multilingual`, `fastembed:MODEL`, `openai:MODEL`, `onnx:FOLDER`,
+            `sentence-transformers:MODEL`, or an object with `name`, `dimension` and `embed`. None takes
+            `SALIENCE_EMBEDDER`, then `minilm`.
         profile: ranks recalls that name no profile: a name, the path of a TOML file, or a `Profile`. None takes
             `salience`, or the server's profile.
         api_key: of the server; None takes `SALIENCE_API_KEY`. A local store takes none.
         clock: returns an aware UTC instant; None for the system's clock.
-        reranker: `none`, `fastembed`, `sentence-transformers`, or an object with `name` and `scores`. None takes
-            `SALIENCE_RERANKER`, then `none`.
+        reranker: `none`, `fastembed:MODEL`, `sentence-transformers:MODEL`, the URL of an endpoint, or an object with
+            `name` and `scores`. None takes `SALIENCE_RERANKER`, then `none`.
         summariser: `none`, `openai`, or an object with `name` and `summarise`. None takes `SALIENCE_SUMMARISER`, then
             `none`: the text of a reflection is then that of one of its sources.
         warm: whether to load the model and the memories of a local store in a thread at once, so that the first recall
@@ -185,7 +189,23 @@ def _local(
     made = engine(settings, target, profile=ranking, api_key=api_key, create=checks.flag("create", create), **models)
     if settings.warm if warm is None else checks.flag("warm", warm):
         warm_in_background(made)
+    _OPENED.add(made)
     return made
+
+
+_OPENED: Final[WeakSet[Engine]] = WeakSet()
+"""Engines that this process opened; at its end they are closed, so that a file holds everything by itself."""
+
+
+def _close_opened() -> None:
+    for one in list(_OPENED):
+        with suppress(SalienceError):
+            one.close()
+
+
+atexit.register(_close_opened)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_OPENED.clear)  # SQLite's connections do not survive a fork
 
 
 def _server(
@@ -263,7 +283,6 @@ def engine(
             settings.reflect_tightness, settings.reflect_share, settings.reflect_least, settings.reflect_greatest
         ),
         "extractor": extractor(settings.entities),
-        "calibration": calibration_of(embedding, calibration.load(settings.calibrations)),
     }
     opened = store(where, embedding, settings, moving, create)
     services = Services(
@@ -276,6 +295,7 @@ def engine(
         tenant=settings.tenant,
         content_limit=settings.content_limit,
         rerank_top=settings.rerank_top,
+        rerank_timeout=settings.rerank_timeout,
         llm_extract_timeout=settings.llm_extract_timeout,
         judge_timeout=settings.judge_timeout,
         embed_patience=settings.embed_patience,
@@ -292,8 +312,7 @@ def engine(
 def moved(services: Services, chosen: str | Embedder, settings: Settings) -> Services:
     """Return the services with another embedder, on the same store."""
     embedding = registry.embedder(chosen, settings)
-    fitted = calibration_of(embedding, calibration.load(settings.calibrations))
-    return replace(services, embedder=embedding, store=services.store.under(model(embedding)), calibration=fitted)
+    return replace(services, embedder=embedding, store=services.store.under(model(embedding)))
 
 
 def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], Embedder]) -> Services | None:
@@ -314,4 +333,4 @@ def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], 
 
 def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
     """Return the clock with each instant checked to be aware, and converted to UTC."""
-    return lambda: checks.instant("clock", clock())
+    return lambda: checks.aware("clock", clock())

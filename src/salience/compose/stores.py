@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from salience import settings as configuration
 from salience.batch import Vectors32
 from salience.errors import InputError, StoreError, Words, shown
-from salience.extract.distinctions import distinguish
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Database, Embedder, Keyring, Model, Store
 from salience.records import CopyReport, Distributed
@@ -134,7 +133,6 @@ def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = Fa
             exact_rows=settings.exact_rows,
             cached_rows=settings.cached_rows,
             prepares=settings.prepared_statements,
-            distinguish=distinguish,
             moving=moving,
             create=create,
         )
@@ -147,7 +145,6 @@ def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = Fa
         fingerprint=pin.fingerprint,
         language=settings.language,
         busy_timeout=settings.busy_timeout,
-        distinguish=distinguish,
         moving=moving,
     )
 
@@ -205,11 +202,10 @@ def keyring(target: str | Path | None = None) -> Keyring:
             busy_timeout=settings.busy_timeout,
             statement_timeout=settings.statement_timeout,
             prepares=settings.prepared_statements,
-            distinguish=distinguish,
         )
     from salience.store.keyring import SQLiteKeyring
 
-    return SQLiteKeyring.open(str(path_of(where)), busy_timeout=settings.busy_timeout, distinguish=distinguish)
+    return SQLiteKeyring.open(str(path_of(where)), busy_timeout=settings.busy_timeout)
 
 
 def database(target: str | Path | None = None) -> Database:
@@ -230,14 +226,13 @@ def database(target: str | Path | None = None) -> Database:
             busy_timeout=settings.busy_timeout,
             statement_timeout=settings.statement_timeout,
             exact_rows=settings.exact_rows,
-            distinguish=distinguish,
         )
     path = path_of(where)
     if not path.exists():
         raise absent(path, where)
     from salience.store.sqlite_database import SQLiteDatabase
 
-    return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinguish)
+    return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout)
 
 
 def distribute(target: str | Path | None = None, *, shards: int | None = None, dry_run: bool = False) -> Distributed:
@@ -276,9 +271,7 @@ def reinstate(
     from salience.store import backup
 
     settings, place = configuration.load(), file_of(target)
-    former = backup.reinstate(
-        str(file), str(place), settings.busy_timeout, distinguish=distinguish, keeping=keeping, progress=progress
-    )
+    former = backup.reinstate(str(file), str(place), settings.busy_timeout, keeping=keeping, progress=progress)
     return None if former is None else Path(former)
 
 

@@ -1,12 +1,14 @@
-"""Ask the everyday worlds through `Engine.recall`, and count what comes first, by world, kind of question and language.
+"""Ask the everyday worlds and pairs through `Engine.recall`, and count what comes first.
 
-Worlds in several languages are counted apart from those in English alone.
+Counts are by world, kind of question and language. Worlds in several languages are counted apart from those in English
+alone, and pairs apart from worlds, by kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,6 +16,7 @@ import numpy as np
 
 from salience import settings
 from salience.evaluate.datasets import Conversation, Question
+from salience.evaluate.datasets.everyday import PAIR_KINDS
 from salience.evaluate.run import Advance
 from salience.evaluate.stores import ConversationStore, opened
 from salience.models import registry
@@ -38,6 +41,7 @@ class Asked:
         refs: of the hits, best first.
         confident: as in `Recall`.
         confidences: of the hits; empty if hits have none.
+        weak: whether the first hit is weak; True if there is none.
     """
 
     profile: str
@@ -47,11 +51,17 @@ class Asked:
     refs: tuple[str, ...]
     confident: bool
     confidences: tuple[float, ...] = ()
+    weak: bool = True
 
     @property
     def is_first_right(self) -> bool:
         """Whether the first hit is an answer."""
         return self.refs[:1] != () and self.refs[0] in self.question.evidence
+
+    @property
+    def is_wrong_and_sure(self) -> bool:
+        """Whether the first hit is no answer, and not weak."""
+        return not self.is_first_right and not self.weak
 
     @property
     def is_outdated_first(self) -> bool:
@@ -72,6 +82,7 @@ class Figures:
     Attributes:
         n: questions with an answer.
         first: share of n whose first hit is an answer.
+        wrong_and_sure: share of n whose first hit is no answer, and not weak.
         any_of_five: share of n with an answer among the hits.
         all_of_five: mean share of a question's answers among the hits.
         empty: share of n without hits.
@@ -86,6 +97,7 @@ class Figures:
 
     n: int
     first: float | None
+    wrong_and_sure: float | None
     any_of_five: float | None
     all_of_five: float | None
     empty: float | None
@@ -103,13 +115,15 @@ class Row:
     """The figures of one profile over one group of questions.
 
     Attributes:
-        polyglot: whether of the worlds in several languages.
+        pairs: whether of pairs.
+        polyglot: whether of the worlds in several languages, or of pairs in another language than English.
         by: what the questions have in common; `total` for all of them.
         name: of the world, kind or language; empty for `total`.
     """
 
     embedder: str
     profile: str
+    pairs: bool
     polyglot: bool
     by: By
     name: str
@@ -159,12 +173,16 @@ def _asked(store: ConversationStore, question: Question, label: str, profile: Pr
         tuple(store.refs[hit.memory.id] for hit in answer),
         answer.confident,
         tuple(one for one in confidences if one is not None) if None not in confidences else (),
+        all(hit.weak for hit in answer[:1]),
     )
 
 
 def rows(asked: Sequence[Asked]) -> list[Row]:
-    """Return the figures of each embedder and profile: in total, by world, by kind, and by language if there is one."""
-    groups: dict[tuple[str, str, bool, By, str], list[Asked]] = {}
+    """Return the figures of each embedder and profile: in total, by world, by kind, and by language if there is one.
+
+    Pairs have no rows by world.
+    """
+    groups: dict[tuple[str, str, bool, bool, By, str], list[Asked]] = {}
     keys: tuple[tuple[By, Callable[[Asked], str]], ...] = (
         ("total", lambda _: ""),
         ("world", lambda one: one.world),
@@ -173,11 +191,19 @@ def rows(asked: Sequence[Asked]) -> list[Row]:
     )
     polyglot = {one.world for one in asked if one.question.language}
     for embedder, profile in dict.fromkeys((one.embedder, one.profile) for one in asked):
-        for is_polyglot in (False, True):
-            for by, name in keys if is_polyglot else keys[:-1]:
-                for one in asked:
-                    if (one.embedder, one.profile, one.world in polyglot) == (embedder, profile, is_polyglot):
-                        groups.setdefault((embedder, profile, is_polyglot, by, name(one)), []).append(one)
+        for part in product((False, True), (False, True)):
+            of_pairs, is_polyglot = part
+            held = [
+                one
+                for one in asked
+                if (one.embedder, one.profile) == (embedder, profile)
+                and (one.question.category in PAIR_KINDS, one.world in polyglot) == part
+            ]
+            for by, name in keys:
+                if (by == "world" and of_pairs) or (by == "language" and not is_polyglot):
+                    continue
+                for one in held:
+                    groups.setdefault((embedder, profile, of_pairs, is_polyglot, by, name(one)), []).append(one)
     return [Row(*key, figures(held)) for key, held in groups.items()]
 
 
@@ -189,6 +215,7 @@ def figures(asked: Sequence[Asked]) -> Figures:
     return Figures(
         n=len(answerable),
         first=_mean([one.is_first_right for one in answerable]),
+        wrong_and_sure=_mean([one.is_wrong_and_sure for one in answerable]),
         any_of_five=_mean([one.found > 0 for one in answerable]),
         all_of_five=_mean([one.found / len(one.question.evidence) for one in answerable]),
         empty=_mean([not one.refs for one in answerable]),

@@ -58,7 +58,7 @@ def memories() -> tuple[SampleMemory, ...]:
         item = parsed_object(number, line)
         ref, supersedes = item.pop("ref"), item.pop("supersedes", None)
         recalled = item.pop("recalled", {"count": 0, "last": None})
-        last = None if recalled["last"] is None else checks.instant("recalled.last", recalled["last"])
+        last = None if recalled["last"] is None else checks.aware("recalled.last", recalled["last"])
         found.append(SampleMemory(ref, draft(number, item), supersedes, recalled["count"], last))
     return tuple(found)
 
@@ -80,7 +80,7 @@ def first_screen() -> int:
 
 def now() -> datetime:
     """Return the time at which the questions are asked."""
-    return checks.instant("now", _questions()["now"])
+    return checks.aware("now", _questions()["now"])
 
 
 def store(engine: Engine) -> dict[str, str]:

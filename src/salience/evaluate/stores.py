@@ -135,7 +135,8 @@ class OnDisk(Wrapped):
 
     def _cached(self, texts: Sequence[str], make: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
         """Return the arrays of a file, or make and save them."""
-        parts = (self.name, str(self.dimension), *texts)
+        zeros = ("zeros",) if self.gives_zeros else ()
+        parts = (self.name, str(self.dimension), *zeros, *texts)
         sizes = ",".join(str(len(part)) for part in parts)  # so that different lists of texts never join alike
         key = hashlib.sha256("\0".join((sizes, *parts)).encode("utf-8", "surrogatepass")).hexdigest()
         file = self._folder / f"{key}.npz"

@@ -28,7 +28,7 @@ from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.run import advanced
 from salience.rank.signals import SIGNALS
-from salience.rank.stages import SCORE, SHORTLIST, State, late_column, score
+from salience.rank.stages import SCORE, SHORTLIST, TIME, State, late_column, score
 
 FOLDS: Final = 10
 """Maximum folds; up to as many conversations are each held out alone."""
@@ -128,7 +128,9 @@ def rescored(case: Case, profile: Profile) -> State:
     """Return the state after `score`; a signal is computed again only if a parameter of it differs."""
     own = {term.label: term for term in case.state.profile.terms}
     same = {
-        term.label: case.parts[term.label] for term in profile.terms if term.parameters == own[term.label].parameters
+        term.label: case.parts[term.label]
+        for term in profile.terms
+        if term.parameters == own[term.label].parameters and term.signal != TIME  # an order depends on the weights
     }
     state = replace(case.state, profile=profile, parts=same)
     for step in range(_scoring(profile), profile.stages.index(SCORE) + 1):

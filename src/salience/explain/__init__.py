@@ -4,8 +4,8 @@
 
 ```
 trace             the ranking stage by stage, and the outcome for each row
-texts             a note for each stage, and a sentence for the stage that decided
-counterfactuals   the one change that would return the memory
+texts             a note for each stage, a sentence for the stage that decided, and what put the first hit above
+counterfactuals   the change that would put the memory first, or return it
 ```
 """
 
@@ -30,8 +30,8 @@ from salience.explain.trace import (
     FORGOTTEN,
     NOT_STORED,
     OUT_OF_SCOPE,
-    OUTDATED,
     OUTRANKED,
+    REPLACED,
     RERANK,
     RETURNED,
     Trace,
@@ -45,8 +45,21 @@ from salience.rank.profile import Profile
 from salience.rank.run import details
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import NOBODY
-from salience.records import ANY, BOUNDS, NARROWING, Explanation, Filter, Memory, Query, Scope, Waypoint, checks
+from salience.records import (
+    ANY,
+    BOUNDS,
+    NARROWING,
+    Explanation,
+    Filter,
+    Memory,
+    Query,
+    Replacement,
+    Scope,
+    Waypoint,
+    checks,
+)
 from salience.records.ids import short_id
+from salience.relations import replaced_by
 from salience.steps import AnswerLimit
 
 
@@ -68,7 +81,7 @@ def explain(services: Services, profile: Profile, query: Query, id: str) -> Expl
     query = replace(query, scope=target.scope)
     trace = trace_recall(services, profile, query)
     found = explain_target(Question(services, query, target, trace.need), trace)
-    return found if trace.need.vector is not None else replace(found, degraded=("embedding", *found.degraded))
+    return replace(found, degraded=("embedding", *found.degraded)) if trace.need.lacks_embedding else found
 
 
 def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
@@ -162,20 +175,16 @@ def explain_target(question: Question, trace: Trace) -> Explanation:
     """Return the explanation of the memory in the recall whose ranking is `trace`."""
     row, target = trace.row(question.id), question.target
     found = explain_ranked(trace, row) if row is not None else explain_unranked(question, trace)
-    if found.stage == OUTDATED and found.by is None:  # the filter excludes the memory that replaces this one
-        columns = frozenset({"code", "successor"})
-        need = replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns)
-        all_candidates = question.gather(need)
-        row = row_of(all_candidates, question.id)
-        places = np.flatnonzero(all_candidates["code"] == (NOBODY if row is None else all_candidates["successor"][row]))
-        if len(places):  # else deleted in the meantime
-            by = str(all_candidates.ids[places[0]])
-            found = replace(found, by=by, reason=f"{short_id(by)} replaces it, but the filter excludes that memory.")
+    if found.stage == REPLACED and row is not None:
+        found = explain_replaced(question, trace, row, found)
     if question.services.reranker is not None:
         found = explain_reranked(question, question.services.reranker, trace, found)
-    elif found.stage != FILTERED:
-        case = Case(trace, question.id, question.gather)
-        found = replace(found, **counterfactual(case, found.stage))
+    else:
+        if row is not None and found.stage in (RETURNED, OUTRANKED):
+            found = explain_outranked(question, trace, row, found)
+        if found.stage != FILTERED:
+            case = Case(trace, target.memory, question.gather, question.services, question.query.text)
+            found = replace(found, **counterfactual(case, found.stage))
     if target.own:
         where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
         reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
@@ -201,6 +210,38 @@ def explain_ranked(trace: Trace, row: int) -> Explanation:
         confidence=float(confidence[places[0]]) if confidence is not None and len(places) else None,
         confidence_parts=confidence_parts(trace.ranked, int(places[0])) if len(places) else (),
     )
+
+
+def explain_replaced(question: Question, trace: Trace, row: int, found: Explanation) -> Explanation:
+    """Return the explanation of a memory that a caller replaced, with who said so."""
+    successors = trace.batch.successors
+    by = found.by if successors is None else str(successors[row])
+    if by is None:
+        return found
+    said = texts.said_by(relation_of(question, question.id, by))
+    excluded = "" if found.by is not None else ", but the filter excludes that memory"
+    return replace(found, by=by, reason=f"{short_id(by)} replaces it{excluded}{said}.")
+
+
+def explain_outranked(question: Question, trace: Trace, row: int, found: Explanation) -> Explanation:
+    """Return the explanation of a ranked memory with what put the first hit above it, if that is another memory."""
+    first = trace.first
+    if first is None or first == row or found.score_detail is None:
+        return found
+    above = texts.differences(details(trace.ranked, np.array([first]))[0], found.score_detail)
+    link, relation, ids = trace.ranked.spread.get(first), None, trace.batch.ids
+    if link is not None and link.link == "update":
+        pair = str(ids[first]), str(ids[link.parent])
+        relation = relation_of(question, *pair) or relation_of(question, *pair[::-1])
+    why = texts.first_reason(trace, row, first, above, relation)
+    return replace(found, by=str(ids[first]), above=above, reason=f"{found.reason} {why}")
+
+
+def relation_of(question: Question, older: str, newer: str) -> Replacement | None:
+    """Return how one memory replaces another; None if it does not, or no longer."""
+    need = question.need
+    found = question.services.store.fetch(need.scope, [newer], as_of=need.as_of)
+    return replaced_by({older: newer}, found).get(older)
 
 
 def explain_absent(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
@@ -240,7 +281,8 @@ def explain_unranked(question: Question, trace: Trace) -> Explanation:
     found = replace(explain_ranked(trace_with_target, row), by=None, rank=None)
     if failing:
         spelled, passing_need = texts.spelled_filter(wanted, failing), replace(need, filter=passing)
-        case = Case(trace, question.id, question.gather).ranking(question.gather(passing_need), passing_need)
+        case = Case(trace, memory, question.gather, question.services, question.query.text)
+        case = case.ranking(question.gather(passing_need), passing_need)
         left_out = {"scope" if name == "level" else name: None for name in failing}
         return replace(
             found,
@@ -271,6 +313,7 @@ def explain_hidden(target: Target, trace: Trace, found: Explanation) -> Explanat
         reason=texts.scope_reason(target.memory, target.hidden),
         by=None,
         rank=None,
+        above=(),
         path=texts.steps_before(trace.profile, texts.SCOPE, where),
         counterfactual=None if rank is None else f"Asking with {where} would put it at rank {rank}{past}.",
         change={} if rank is None else {name: getattr(target.memory.scope, name) for name in target.hidden},
@@ -287,7 +330,7 @@ def explain_reranked(question: Question, reranker: Reranker, trace: Trace, found
         return found
     size = AnswerLimit(question.services, recalls.TOO_LARGE, recalls.HIT_SIZE)
     hits = recalls.make_hits(question.services, trace.ranked, size)
-    order, name = recalls.rerank(reranker, question.query, len(hits), hits, time.perf_counter())
+    order, name = recalls.rerank(question.services, reranker, question.query, len(hits), hits, time.perf_counter())
     ids, limit = [hit.memory.id for hit in order], trace.need.limit
     if question.id not in ids:  # deleted in the meantime
         raise NotFoundError(question.id)

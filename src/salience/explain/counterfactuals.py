@@ -1,18 +1,22 @@
-"""Counterfactuals: the one change that would return a memory, found by ranking again under each candidate change."""
+"""Counterfactuals: the change that would put a memory first, or return it, found by ranking again under each change.
+
+A change is tried on a copy of the columns. Nothing is written.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import COLUMNS, Batch
+from salience.batch import COLUMNS, OWN_COPIES, Batch, Floats, Lexicon, Postings, Vectors32
 from salience.explain.trace import (
     OUTRANKED,
+    REPLACED,
     RETURNED,
     Gather,
     Trace,
@@ -21,14 +25,25 @@ from salience.explain.trace import (
     row_of,
     verdicts,
 )
-from salience.ports import Need
+from salience.extract.subjects import Subjects, index_terms
+from salience.ports import Need, Selection, Services
+from salience.rank.signals import inverse_document_frequency
 from salience.recall import reach_for
+from salience.records import Memory
 from salience.records.ids import short_id
+from salience.relations import ADDED, compared
+from salience.remember.conflicts import DISMISSED
 
 SMALL: Final = 4
 """Multiple of the limit up to which a larger limit counts as a small change."""
 TRIES: Final = 5
 """Limits to try in turn, since more candidates or seeds may move the memory down."""
+MOST_TAGS: Final = 8
+"""Most words of the question to try as tags."""
+STATED: Final = str.maketrans("?？؟", "...")
+"""Makes a statement of a question."""
+MOST_RELATIONS: Final = 100
+"""Most memories with a relation to the replaced one that are read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +52,22 @@ class Case:
 
     Attributes:
         trace: the ranking.
-        id: the memory; it may be missing from the ranking's candidates.
+        memory: the memory; it may be missing from the ranking's candidates.
         gather: returns the batch for a need, as the recall does.
+        services: to read other memories and relations.
+        text: the query.
     """
 
     trace: Trace
-    id: str
+    memory: Memory
     gather: Gather
+    services: Services
+    text: str
+
+    @property
+    def id(self) -> str:
+        """The whole id of the memory."""
+        return self.memory.id
 
     @property
     def row(self) -> int:
@@ -59,6 +83,11 @@ class Case:
         return self.standing[0] == 0
 
     @property
+    def is_first(self) -> bool:
+        """Whether the memory is the first hit, or would be with a limit above 0."""
+        return self.standing in ((0, 1), (1, 1))
+
+    @property
     def standing(self) -> tuple[int, int]:
         """The memory's standing, smaller is better: (0 returned, 1 outranked or 2 neither, rank)."""
         row = self.trace.row(self.id)
@@ -69,11 +98,20 @@ class Case:
         return level, int(found.rank[row]) if level < 2 else 0
 
     def under(self, **columns: float) -> Case:
-        """Return the case with other values of the memory in these columns."""
+        """Return the case after an update of the memory that sets these columns."""
         changed = {name: self.trace.batch[name].copy() for name in columns}
         for name, column in changed.items():
             column[self.row] = columns[name]
-        return self.ranking(self.trace.batch.with_columns(**changed), self.trace.need)
+        return self.ranking(self.trace.batch.with_columns(**changed, **self.touched()), self.trace.need)
+
+    def touched(self) -> dict[str, Floats]:
+        """Return the column `updated_at` after an update of the memory; empty if the profile does not read it."""
+        column = self.trace.batch.columns.get("updated_at")
+        if column is None:
+            return {}
+        column = column.copy()
+        column[self.row] = max(column[self.row], self.trace.need.now.timestamp())
+        return {"updated_at": column}
 
     def ranking(self, batch: Batch, need: Need) -> Case:
         """Return the case with another batch or need."""
@@ -95,18 +133,37 @@ NONE: Final[Counterfactual] = {}
 
 
 def counterfactual(case: Case, stage: str) -> Counterfactual:
-    """Return the first change that would return the memory, else the first that would rank it higher.
+    """Return the change that would put the memory first, else return it, else rank it higher.
+
+    Of several changes that reach the same, the first of `_changes` counts. A larger limit is named alone only if no
+    other change returns the memory.
 
     `stage` is the outcome of the memory, one of `OUTCOMES`.
     """
-    before, higher = case.standing, NONE
+    before, best = case.standing, None
+    if case.is_first and case.returned:
+        return NONE
     for change in _changes(case, stage):
-        if change.case.standing >= before:
-            continue
-        if change.case.returned:
-            return effect(change, "put" if case.returned else "return")
-        higher = higher or effect(change)
-    return higher
+        if change.case.standing < (before if best is None else best.case.standing):
+            if change.case.is_first or (change.case.returned and stage not in (RETURNED, OUTRANKED, REPLACED)):
+                best = change
+                break
+            best = change
+    if stage != OUTRANKED:
+        return NONE if best is None else effect(best, "put" if case.returned else "return")
+    larger = next(_limits(case, case.trace.profile.max_limit), None)
+    if best is not None and (best.case.returned or larger is None):
+        beside = "" if larger is None else f" As it is, a limit of {larger.arguments['limit']} returns it."
+        found = effect(best)
+        return {**found, "counterfactual": found["counterfactual"] + beside}
+    return NONE if larger is None else _only(larger)
+
+
+def _only(larger: Change) -> Counterfactual:
+    """Return a larger limit as the one change that returns the memory."""
+    rank = larger.case.standing[1]
+    words = f"Only a larger limit would return it: a limit of {larger.arguments['limit']}, at rank {rank}."
+    return {"counterfactual": words, "change": larger.arguments}
 
 
 def effect(change: Change, verb: str = "return") -> Counterfactual:
@@ -123,13 +180,12 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
     """Yield the changes to try for an outcome, the simplest first."""
     small = min(SMALL * case.trace.need.limit, case.trace.profile.max_limit)
     match stage:
-        case "returned":
+        case "returned" | "outranked":
+            yield from _dismissals(case)
             yield from _full_weight(case)
-        case "outranked":
-            yield from _full_weight(case)
-            yield from _limits(case, small)
+            yield from _supersession(case)
+            yield from _tags(case)
             yield from _more_importance(case)
-            yield from _limits(case, case.trace.profile.max_limit)
         case "candidates":
             yield from _more_candidates(case, small)
         case "expired":
@@ -139,8 +195,11 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
             alone = case.ranking(batch.with_columns(supersedes=links), case.trace.need)
             yield Change(f"Not being superseded by {_other(case)}", alone)
-        case "outdated":
-            yield Change("Not being replaced", case.under(successor=-1))
+        case "replaced":
+            dismissals = list(_dismissals(case))
+            yield from dismissals
+            if not any(change.case.returned for change in dismissals):
+                yield from _forgotten_successor(case)
         case "same_fact":
             yield Change("No fact_key", case.under(fact=-1), {"fact_key": None})
         case "importance_floor":
@@ -157,7 +216,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             yield from _full_weight(case)
             yield from _lower_min_score(case)
             yield from _more_importance(case)
-        case "near_duplicate":  # the statistics of terms are left as they are
+        case "near_duplicate" | "same_statement":  # the statistics of terms are left as they are
             others = np.delete(np.arange(len(case.trace.batch)), case.trace.ranked.by[case.row])
             without = case.ranking(case.trace.batch.take(others), case.trace.need)
             yield Change(f"Forgetting {_other(case)}", without, {"forget": _other_id(case)})
@@ -171,6 +230,195 @@ def _other_id(case: Case) -> str:
     return str(case.trace.batch.ids[case.trace.ranked.by[case.row]])
 
 
+def _dismissals(case: Case) -> Iterator[Change]:
+    """Yield the dismissal of the relation that replaces the memory, then of the one that gave the first hit its score.
+
+    The second one, which is about other memories, counts only if it puts this memory first.
+
+    A memory that a caller replaced has a low weight, so the full weight is tried with the dismissal.
+    """
+    trace, row = case.trace, case.row
+    if trace.batch.successors is None:
+        return
+    pairs = [(str(trace.batch.successors[row]), case.id)]
+    first = trace.first
+    link = None if first is None else trace.ranked.spread.get(first)
+    if first is not None and link is not None and link.link == "update":
+        pair = str(trace.batch.ids[first]), str(trace.batch.ids[link.parent])
+        pairs.append(pair if trace.batch.successors[link.parent] == pair[0] else pair[::-1])
+    for newer, older in dict.fromkeys(pairs):
+        if not newer:
+            continue
+        under = without_relation(case, newer, older)
+        if older != case.id and not under.is_first:
+            continue
+        whom = "it" if older == case.id else short_id(older)
+        call = f"dismiss(id='{short_id(newer)}', other_id='{short_id(older)}')"
+        words = f"If {short_id(newer)} does not replace {whom}, {call}"
+        dismissed = {"id": newer, "other_id": older}
+        yield Change(words, under, {"dismiss": dismissed})
+        for weighed in _full_weight(under):
+            both = f"{words} and weight {weighed.words.removeprefix('Weight ')}"
+            yield Change(both, weighed.case, {"dismiss": dismissed, **weighed.arguments})
+
+
+def without_relation(case: Case, newer: str, older: str) -> Case:
+    """Return the case without the relation by which one memory replaces another; the next one then counts."""
+    batch, row = case.trace.batch, case.trace.row(older)
+    if row is None or batch.successors is None:
+        return case
+    successor, chance = _next_successor(case, newer, older)
+    successors, replaced = batch.successors.copy(), batch["replaced"].copy()
+    successors[row], replaced[row] = successor, chance
+    return case.ranking(replace(batch.with_columns(replaced=replaced), successors=successors), case.trace.need)
+
+
+def _next_successor(case: Case, newer: str, older: str) -> tuple[str, float]:
+    """Return the id and the probability of the memory that replaces `older` if `newer` does not; "" and 0 for none."""
+    need = case.trace.need
+    selection = Selection(scope=need.scope, linked_to=(older,), values={"status": ("live",)})
+    found = [
+        (one.probability, memory.id)
+        for memory in case.services.store.browse(selection, "id", MOST_RELATIONS)
+        if memory.id not in (newer, older) and (memory.expires_at is None or memory.expires_at > need.now)
+        for one in memory.relations or ()
+        if one.id == older and one.kind == "replaces"
+    ]
+    chance, successor = max(found, default=(0.0, ""))
+    return successor, chance
+
+
+def _forgotten_successor(case: Case) -> Iterator[Change]:
+    """Yield forgetting the memory that replaces this one."""
+    batch = case.trace.batch
+    newer = "" if batch.successors is None else str(batch.successors[case.row])
+    if newer:
+        under = without_relation(case, newer, case.id)
+        row = under.trace.row(newer)
+        if row is not None:
+            kept = np.delete(np.arange(len(batch)), row)
+            under = under.ranking(under.trace.batch.take(kept), under.trace.need)
+        yield Change(f"Forgetting {short_id(newer)}", under, {"forget": newer})
+
+
+def _supersession(case: Case) -> Iterator[Change]:
+    """Yield that the memory supersedes the first hit, if it is newer and says something about the same thing.
+
+    Nothing unless that puts it first.
+    """
+    trace, new = case.trace, case.memory
+    first, batch, store = trace.first, trace.batch, case.services.store
+    if first is None or new.supersedes is not None or {"superseded", REPLACED}.isdisjoint(trace.profile.stages):
+        return
+    found = store.fetch(trace.need.scope, [str(batch.ids[first])], as_of=trace.need.as_of)
+    if not found or (found[0].created_at, found[0].id) > (new.created_at, new.id) or not new.scope.sees(found[0].scope):
+        return
+    (old,) = found
+    if old.id in new.metadata.get(DISMISSED, ()) or new.id in old.metadata.get(DISMISSED, ()):
+        return  # a caller said that neither replaces the other
+    is_related = any(one.id == old.id and one.kind == "replaces" for one in new.relations or ())
+    if not is_related and not _is_alike(case, old):
+        return
+    under, columns = without_relation(case, old.id, new.id), case.touched()
+    changed = {name: under.trace.batch.columns[name].copy() for name in ("weight", "supersedes", "replaced")
+               if name in batch.columns}  # fmt: skip
+    is_private = any(getattr(new.scope, name) and not getattr(old.scope, name) for name in ("user_id", "agent_id"))
+    if "weight" in changed and not is_private:
+        changed["weight"][first] = COLUMNS["weight"].low
+    if "supersedes" in changed:
+        changed["supersedes"][case.row] = batch["code"][first]
+    successors = under.trace.batch.successors
+    if successors is not None:
+        successors = successors.copy()
+        successors[first], changed["replaced"][first] = new.id, 1.0
+    batch = replace(batch.with_columns(**changed, **columns), successors=successors)
+    superseding = case.ranking(batch, trace.need)
+    if superseding.is_first:
+        words = f"If it replaces {old.short_id}, update(id='{new.short_id}', supersedes='{old.short_id}')"
+        yield Change(words, superseding, {"supersedes": old.id})
+
+
+def _is_alike(case: Case, old: Memory) -> bool:
+    """Return whether the memory says something of the subject of an older one that is as near as an addition to it."""
+    vectors = [_vector(case, one) for one in (case.memory, old)]
+    if vectors[0] is None or vectors[1] is None:
+        return False
+    pairs = compared(case.services.calibration, case.memory, [(float(vectors[0] @ vectors[1]), old)])
+    return any(pair.related >= ADDED and not pair.is_apart for pair in pairs)
+
+
+def _vector(case: Case, memory: Memory) -> Vectors32 | None:
+    """Return the vector of a version of a memory; None without one."""
+    stored = case.services.store.history(memory.scope, memory.id)
+    return next((one.vector for one in stored if one.memory.version == memory.version), None)
+
+
+def _tags(case: Case) -> Iterator[Change]:
+    """Yield the words of the query that the memory lacks as tags, if they put it first or return it.
+
+    The rarest come first, and no more than it takes. Nothing for a memory of a session, whose terms count for its
+    neighbours too, or if words stand in for vectors.
+    """
+    batch, need = case.trace.batch, case.trace.need
+    lexicon = batch.lexicon
+    is_in_context = batch.windows is not None and case.memory.scope.session_id is not None
+    if lexicon is None or is_in_context or need.vector is None or not batch["embedded"].all():
+        return
+    rarity, tokeniser = inverse_document_frequency(lexicon), case.services.tokeniser
+    unusable = {*batch.corrected, *tokeniser.query_terms(" ".join(need.speakers))}  # a speaker's name is no tag
+    lacking = {
+        term: weight
+        for place, (term, weight) in enumerate(zip(need.terms, rarity.tolist(), strict=True))
+        if term not in unusable and case.row not in lexicon.postings.of_term(place)[0]
+    }
+    subjects = Subjects(tokeniser).of(case.text.translate(STATED)).values()  # no verbs of speech and other small talk
+    rated = {
+        word: max((lacking.get(term, 0.0) for term in tokeniser.query_terms(word)), default=0.0) for word in subjects
+    }
+    missing = sorted((word for word, weight in rated.items() if weight > 0), key=lambda word: -rated[word])[:MOST_TAGS]
+
+    def tagged(count: int) -> Case:
+        memory = replace(case.memory, tags=(*case.memory.tags, *missing[:count]))
+        terms = index_terms(tokeniser, memory)
+        more = len(terms) - len(index_terms(tokeniser, case.memory))
+        frequency = [terms.count(term) for term in need.terms]
+        changed = replace(
+            batch.with_columns(**case.touched()),
+            lexicon=_with_terms(lexicon, case.row, frequency, more),
+            windows=batch.windows
+            and _with_terms(batch.windows, case.row, [OWN_COPIES * one for one in frequency], OWN_COPIES * more),
+        )
+        return case.ranking(changed, need)
+
+    if missing:
+        count = _first(range(1, len(missing) + 1), lambda count: tagged(count).is_first)
+        under, named = tagged(count), " and ".join(f"'{word}'" for word in missing[:count])
+        condition = f"If it is about {named}, {'this as a tag' if count == 1 else 'these as tags'}"
+        if under.is_first or (under.returned and not case.returned):
+            yield Change(condition, under, {"tags": [*case.memory.tags, *missing[:count]]})
+
+
+def _with_terms(lexicon: Lexicon, row: int, frequency: Sequence[int], more: int) -> Lexicon:
+    """Return the statistics after a change of one row: how often it has each term, and how many terms it gained."""
+    postings, documents = [], lexicon.document_frequency.copy()
+    for place, count in enumerate(frequency):
+        rows, counts = lexicon.postings.of_term(place)
+        others = rows != row
+        had = not others.all()
+        at = int(np.searchsorted(rows[others], row))
+        documents[place] += int(count > 0) - int(had)
+        rows, counts = rows[others], counts[others]
+        if count:
+            rows, counts = np.insert(rows, at, row), np.insert(counts, at, float(count))
+        postings.append((rows, counts))
+    length = lexicon.length.copy()
+    length[row] += more
+    average = lexicon.average_length + more / max(lexicon.documents, 1)
+    return replace(
+        lexicon, postings=Postings.of(postings), document_frequency=documents, length=length, average_length=average
+    )
+
+
 def _full_weight(case: Case) -> Iterator[Change]:
     """Yield the neutral weight, if the memory's is less."""
     neutral, weights = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
@@ -180,13 +428,20 @@ def _full_weight(case: Case) -> Iterator[Change]:
 
 
 def _more_importance(case: Case) -> Iterator[Change]:
-    """Yield the least importance, in hundredths, that returns the memory; 1 if none does."""
+    """Yield the least importance, in hundredths, that puts the memory first, else the least that returns it.
+
+    If none does, it is 1; nothing for a hit that no importance puts first.
+    """
     column = case.trace.batch.columns.get("importance")
-    if column is not None and (importance := float(column[case.row])) < 1:
-        steps = range(math.floor(importance * 100) + 1, 101)
-        value = _first(steps, lambda step: case.under(importance=step / 100).returned) / 100
-        words = f"Importance {value:g} instead of {importance:.3g}"
-        yield Change(words, case.under(importance=value), {"importance": value})
+    if column is None or (importance := float(column[case.row])) >= 1:
+        return
+    goal = "is_first" if case.under(importance=1.0).is_first else "returned"
+    if goal == "returned" and case.returned:
+        return
+    steps = range(math.floor(importance * 100) + 1, 101)
+    value = _first(steps, lambda step: bool(getattr(case.under(importance=step / 100), goal))) / 100
+    words = f"Importance {value:g} instead of {importance:.3g}"
+    yield Change(words, case.under(importance=value), {"importance": value})
 
 
 def _lower_min_score(case: Case) -> Iterator[Change]:

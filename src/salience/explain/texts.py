@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,7 +16,7 @@ from salience.ports import EDGE
 from salience.rank.profile import Profile
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import NOBODY, least_fit
-from salience.records import Filter, Memory, Waypoint
+from salience.records import CALLER, FACT, Filter, Memory, Part, Replacement, ScoreDetail, Waypoint
 from salience.records.ids import short_id
 
 SCOPE: Final = "scope"
@@ -22,9 +24,15 @@ FILTER: Final = "filter"
 LINKS: Final[Mapping[str, str]] = {
     "neighbour": "its near neighbour",
     "entity": "which names the same entity",
-    "update": "which it updates",
+    "update": "which it replaces",
 }
 """Link of a passed-on score -> relation of the other memory."""
+DECIDERS: Final[Mapping[str, str]] = {
+    FACT: "their fact key",
+    "rule": "their words",
+    "model": "the model",
+}
+"""`Relation.by` -> its name; another value is the name of a judge."""
 
 
 def path(trace: Trace, row: int) -> tuple[Waypoint, ...]:
@@ -45,8 +53,12 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
         case "expired":
             ends = float(trace.batch["expires_at"][row])
             return "no time to live" if np.isinf(ends) else f"lives until {_moment(ends)}"
-        case "superseded" | "outdated":
-            return f"by {_by(trace, row)}" if dropped else "by none"
+        case "superseded" | "replaced" if dropped:
+            return f"by {_by(trace, row)}"
+        case "replaced" if trace.batch.successors is not None and (newer := trace.batch.successors[row]):
+            return f"by {short_id(newer)}, probability {float(trace.batch['replaced'][row]):.2f}"
+        case "superseded":
+            return "by none"
         case "same_fact" if dropped:
             return f"newer: {_by(trace, row)}"
         case "same_fact":
@@ -65,15 +77,15 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
             return f"score {score:.4g}"
         case "threshold":
             return _comparison("score", score, need.min_score)
-        case "near_duplicate" if dropped:
+        case "near_duplicate" | "same_statement" if dropped:
             return f"collapsed into {_by(trace, row)}"
-        case "near_duplicate":
+        case "near_duplicate" | "same_statement":
             others = ", ".join(_name(trace, other) for other in trace.ranked.absorbed.get(row, ()))
             return f"collapsed {others} into it" if others else "kept"
-        case "spread" | "update":
+        case "spread" | "replaced":
             before, link = (state.spread.get(row) for state in trace.states[step : step + 2])
             if link is None or link == before:
-                return "nothing above its own score"
+                return "by none" if name == "replaced" else "nothing above its own score"
             return f"{link.activation:.4f} from {_name(trace, link.parent)} ({link.link})"
         case "cut_off":
             fit = _required_score(trace, step)
@@ -99,7 +111,7 @@ def reason(trace: Trace, row: int) -> str:
             return f"Its time to live ended on {ends}; the query's instant is {_moment(need.now.timestamp())}."
         case "superseded":
             return f"{_by(trace, row)} supersedes it."
-        case "outdated":
+        case "replaced":
             return f"{_by(trace, row)} replaces it."
         case "same_fact":
             newer, older = (_moment(float(batch["updated_at"][one])) for one in (trace.ranked.by[row], row))
@@ -120,6 +132,8 @@ def reason(trace: Trace, row: int) -> str:
             )
         case "threshold":
             return _below("score", score, "least score", need.min_score or 0.0)
+        case "same_statement":
+            return f"It makes the same statement as {_by(trace, row)}, which ranks higher and represents both."
         case "near_duplicate":
             likeness, other = "unknown", int(trace.ranked.by[row])
             if batch.vectors is not None:
@@ -142,6 +156,65 @@ def reason(trace: Trace, row: int) -> str:
             return f"It ranks {place} with {own}; the last one in the answer, {_name(trace, last[0])}, has {bar}."
         case name:
             return f"The stage {name} dropped it."
+
+
+def said_by(relation: Replacement | None) -> str:
+    """Return, in brackets, how sure a relation is, who decided it and why; empty if it is not known."""
+    if relation is None:
+        return ""
+    said = "a caller said so"
+    if relation.by != CALLER:
+        said = f"probability {relation.probability:.2f}, by {DECIDERS.get(relation.by, relation.by)}"
+    return f" ({said}: {relation.reason})" if relation.reason else f" ({said})"
+
+
+def first_reason(trace: Trace, row: int, first: int, above: Iterable[Part], relation: Replacement | None) -> str:
+    """Return, as a sentence, what put the first hit above a row: a relation, else the largest part of the difference.
+
+    `relation` is that of the first hit and the memory whose score it took over, if any.
+    """
+    link, score = trace.ranked.spread.get(first), float(trace.ranked.scores[first])
+    head = f"{_name(trace, first)} is first with {score:.4f}"
+    if link is not None:
+        whose = "this memory" if link.parent == row else _name(trace, link.parent)
+        if link.link != "update":
+            return f"{head}, passed on by {whose}, {LINKS[link.link]}."
+        successors = trace.batch.successors
+        is_newer = successors is not None and successors[link.parent] == trace.batch.ids[first]
+        how = "which it replaces" if is_newer else "which replaces it"
+        return f"{head}: it takes over the score of {whose}, {how}{said_by(relation)}."
+    most = max(above, key=lambda part: part.contribution, default=None)
+    if most is None or most.contribution <= EDGE:
+        return f"{head}, and of equal scores the older memory comes first."
+    return f"{head}, mainly by {most.signal.replace('_', ' ')} ({most.contribution:+.4f})."
+
+
+def differences(one: ScoreDetail, other: ScoreDetail) -> tuple[Part, ...]:
+    """Return the difference of two scores of a profile, part by part; the contributions add up to it within 1e-9.
+
+    A summed part counts times the mean of the products of the factors, a factor times the mean of the sums; of several
+    factors, each counts with those before it as in `one` and those after it as in `other`. The part `via` is what other
+    memories passed on beyond the own scores.
+    """
+    pairs = list(zip(one.parts, other.parts, strict=True))
+    sums = [[part.contribution for part in detail.parts if part.combine == "sum"] for detail in (one, other)]
+    mean_sum = (sum(sums[0]) + sum(sums[1])) / 2 if sums[0] else 1.0
+    factors = [(mine.contribution, theirs.contribution) for mine, theirs in pairs if mine.combine == "product"]
+    mean_factor = (math.prod(mine for mine, _ in factors) + math.prod(theirs for _, theirs in factors)) / 2
+    found, place = list[Part](), 0
+    for mine, theirs in pairs:
+        gap = mine.contribution - theirs.contribution
+        if mine.combine == "sum":
+            gap *= mean_factor
+        else:
+            before, after = math.prod(a for a, _ in factors[:place]), math.prod(b for _, b in factors[place + 1 :])
+            gap, place = gap * before * after * mean_sum, place + 1
+        found.append(Part(mine.signal, mine.raw - theirs.raw, mine.weight, gap, mine.combine))
+    own = [replace(detail, via=None).recompute() for detail in (one, other)]
+    if one.via is not None or other.via is not None:
+        passed_on = (one.final - own[0]) - (other.final - own[1])
+        found.append(Part("via", passed_on, 1.0, passed_on, "sum"))
+    return tuple(found)
 
 
 def _compared(value: float, bound: float) -> tuple[str, str]:

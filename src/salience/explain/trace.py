@@ -14,8 +14,7 @@ from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
 from salience.rank.profile import Profile
 from salience.rank.run import advanced
-from salience.rank.stages import ALIVE, SCORE, STAGES, State
-from salience.rank.update_model import TokenReader
+from salience.rank.stages import ALIVE, SCORE, STAGES, State, TokenReader
 
 RETURNED: Final = "returned"
 OUT_OF_SCOPE: Final = "out_of_scope"
@@ -23,7 +22,7 @@ FORGOTTEN: Final = "forgotten"
 NOT_STORED: Final = "not_stored"
 FILTERED: Final = "filtered"
 CANDIDATES: Final = "candidates"
-OUTDATED: Final = "outdated"
+REPLACED: Final = "replaced"
 TRIM: Final = "trim"
 OUTRANKED: Final = "outranked"
 """The outcome of a memory that `trim` drops."""
@@ -34,7 +33,7 @@ OUTCOMES: Final = (
     NOT_STORED,
     FILTERED,
     CANDIDATES,
-    *(name for name in STAGES if name not in (SCORE, "spread", "update", TRIM)),
+    *(name for name in STAGES if name not in (SCORE, "spread", TRIM)),
     OUTRANKED,
     RERANK,
     RETURNED,
@@ -81,6 +80,12 @@ class Trace:
     def row(self, id: str) -> int | None:
         """Return the row of a memory; None if it is not in the batch."""
         return row_of(self.batch, id)
+
+    @property
+    def first(self) -> int | None:
+        """The row that ranks first, whatever the limit; None if no row is ranked."""
+        state = self.states[-2] if self.profile.stages[-1] == TRIM else self.ranked
+        return int(state.rows[0]) if len(state.rows) else None
 
     def returned(self, row: int) -> bool:
         """Return whether the row is in the answer."""

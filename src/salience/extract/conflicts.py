@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from itertools import pairwise
 from typing import Final
@@ -82,7 +82,7 @@ _BETWEEN: Final = frozenset({"now", "currently", "still", "also", "not", "only",
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Rule:
     """The label of a new text against an older one.
 
     Attributes:
@@ -95,6 +95,11 @@ class Relation:
     label: Label
     because: tuple[str, ...] = ()
 
+    @property
+    def kinds(self) -> str:
+        """The kinds of evidence, without the words of the texts: `number, time`."""
+        return ", ".join(dict.fromkeys(reason.partition(":")[0] for reason in self.because))
+
 
 def relation(
     new: str,
@@ -104,7 +109,7 @@ def relation(
     paraphrase: float,
     new_speaker: str | None = None,
     old_speaker: str | None = None,
-) -> Relation:
+) -> Rule:
     """Return the label of the text `new` against the text `old`, which was stored before.
 
     Args:
@@ -118,26 +123,26 @@ def relation(
     speakers = [text.normalise(speaker) if speaker else "nobody" for speaker in (old_speaker, new_speaker)]
     is_one = speakers[0] == speakers[1]
     if is_one and text.normalise(new) == text.normalise(old):
-        return Relation("duplicate", ("same words",))
+        return Rule("duplicate", ("same words",))
     if is_one and (stated := _same_fact(new, old, new_speaker)):
         return stated
     if similarity < paraphrase * MIN_SHARE - EDGE:
-        return Relation("related")
+        return Rule("related")
     mine, theirs = read(new), read(old)
     if not is_one and not _LISTS["first_person"].isdisjoint((*mine.words, *theirs.words)):
-        return Relation("related", (f"speaker: {quoted(speakers[0])} -> {quoted(speakers[1])}",))
+        return Rule("related", (f"speaker: {quoted(speakers[0])} -> {quoted(speakers[1])}",))
     if over := _over(mine, theirs) or _replaced(mine, theirs):
-        return Relation("update", over)
+        return Rule("update", over)
     if reasons := conflict(mine, theirs, similarity >= paraphrase - EDGE):
         later = tuple(f"time: {found}" for found in (*mine.later, *phrases("for_now", theirs.words))[:1])
-        return Relation("update" if later else "contradiction", (*reasons, *later))
+        return Rule("update" if later else "contradiction", (*reasons, *later))
     is_whole = max(len(new), len(old)) <= MAX_LENGTH
     if is_one and is_whole and _says_the_same(mine, theirs, similarity, paraphrase):
-        return Relation("duplicate", ("same meaning",))
-    return Relation("related")
+        return Rule("duplicate", ("same meaning",))
+    return Rule("related")
 
 
-def _same_fact(new: str, old: str, speaker: str | None) -> Relation | None:
+def _same_fact(new: str, old: str, speaker: str | None) -> Rule | None:
     """Return the label of two plain statements of one fact; None if they are not."""
     mine = fact(new, speaker=speaker)
     theirs = fact(old, speaker=speaker) if mine else None
@@ -145,10 +150,10 @@ def _same_fact(new: str, old: str, speaker: str | None) -> Relation | None:
         return None
     one, other = set(text.words(mine.value)), set(text.words(theirs.value))
     if one == other:
-        return Relation("duplicate", (f"fact: {mine.key}", f"value: {quoted(mine.value)}"))
+        return Rule("duplicate", (f"fact: {mine.key}", f"value: {quoted(mine.value)}"))
     if one < other or other < one:  # "Berlin" and "Berlin, Germany"
         return None
-    return Relation("update", (f"fact: {mine.key}", f"value: {quoted(theirs.value)} -> {quoted(mine.value)}"))
+    return Rule("update", (f"fact: {mine.key}", f"value: {quoted(theirs.value)} -> {quoted(mine.value)}"))
 
 
 def _over(mine: Reading, theirs: Reading) -> Evidence:
@@ -178,11 +183,16 @@ def _replaced(mine: Reading, theirs: Reading) -> Evidence:
 
 def _says_the_same(mine: Reading, theirs: Reading, similarity: float, paraphrase: float) -> bool:
     """Return whether two texts mean the same: near enough, with the same distinctions in the same order."""
-    ours, others = stems(mine.words), stems(theirs.words)
+    ours, others = mine.word_stems, theirs.word_stems
     both = set(ours) & set(others)
     each = len(both) < len(set(ours)) and len(both) < len(set(others))
     needed = paraphrase + EACH_DIFFERS * (1 - paraphrase) if each else paraphrase
     if similarity < needed - EDGE or not (_covers(mine, theirs) and _covers(theirs, mine)):
+        return False
+    ends = [reading.words[-1] for reading in (mine, theirs) if reading.words]
+    if len({*ends}) > 1 and any(
+        len(word) == 1 for word in ends
+    ):  # "folder A", "vault/b": a letter at the end is a name
         return False
     turns = [len(_LISTS["turns"].intersection(reading.words)) for reading in (mine, theirs)]
     in_order = [stem for stem in ours if stem in both] == [stem for stem in others if stem in both]
@@ -278,12 +288,13 @@ def _other_number(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
     """Return a number or date that replaces another one."""
     if _opens_with_number(mine.words) and _opens_with_number(theirs.words):
         return ()
-    is_event = states_event((*mine.words, *theirs.words)) and not mine.later
     for kind in ("number", "date"):
         new = [value for value in mine.values(kind) if value not in theirs.values(kind)]
         old = [value for value in theirs.values(kind) if value not in mine.values(kind)]
+        if not (new and old and _same_subject(mine, theirs, (*new, *old), alike)):
+            continue
         is_time = kind == "date" or all(map(_TELLS_WHEN.fullmatch, (*new, *old)))
-        if new and old and not (is_event and is_time) and _same_subject(mine, theirs, (*new, *old), alike):
+        if mine.later or not (is_time and states_event((*mine.words, *theirs.words))):
             return (f"{kind}: {_shown(old)} -> {_shown(new)}",)
     return ()
 
@@ -336,7 +347,7 @@ def _introduces_value(words: Sequence[str]) -> bool:
     return last.endswith("'s") or any(last in _LISTS[name] for name in ("copulas", "single_nouns", "changed"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
     """A text prepared for comparison.
 
@@ -356,26 +367,32 @@ class Reading:
     later: tuple[str, ...]
     ended: tuple[str, ...]
 
-    @property
+    @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of the content words."""
         return frozenset(stem for stem, _ in self.terms)
 
-    @property
+    @cached_property
+    def word_stems(self) -> tuple[str, ...]:
+        """The stems of the words, except function words, light words and numerals, in order."""
+        plain = (word.removesuffix("'s") for word in self.words if word not in _SMALL and not has_figure(word))
+        return tuple(stem for word in plain for stem in _tokeniser().terms(word))
+
+    @cached_property
     def denies(self) -> bool:
         """Whether the text negates something; "stop" does only before a verb, not in "stopped the car"."""
         pairs = pairwise((*self.words, ""))
         idle = sum(word in _LISTS["stops"] and not after.endswith("ing") for word, after in pairs)
         return self.distinctions.count(("claim", "not")) > idle
 
-    @property
+    @cached_property
     def opening(self) -> frozenset[str]:
         """The words of a name that opens the text, else empty."""
         first = text.words(next(iter(self.values("name")), ""))
         opens = [word.removesuffix("'s") for word in self.words[: len(first)]] == first
         return frozenset(first) if opens else frozenset()
 
-    @property
+    @cached_property
     def is_indefinite(self) -> bool:
         """Whether the text opens with something unnamed, so that the other text can be about something else."""
         return not self.words or self.words[0] in _LISTS["indefinite"] or self.words[0] in CARDINALS
@@ -385,6 +402,7 @@ class Reading:
         return [value for kind, value in self.distinctions if kind in kinds]
 
 
+@lru_cache(maxsize=4096)
 def read(content: str) -> Reading:
     """Return a text prepared for comparison."""
     content = content[:MAX_LENGTH]
@@ -394,12 +412,6 @@ def read(content: str) -> Reading:
     terms = [(stem, base) for base in bases if base not in EMPTY and not has_figure(base)
              for stem in _tokeniser().terms(base)]  # fmt: skip
     return Reading(content, words, tuple(terms), found, phrases("later", words), phrases("ended", words))
-
-
-def stems(words: Iterable[str]) -> list[str]:
-    """Return the stems of the words, except function words, light words and numerals, in order."""
-    plain = (word.removesuffix("'s") for word in words if word not in _SMALL and not has_figure(word))
-    return [stem for word in plain for stem in _tokeniser().terms(word)]
 
 
 def has_figure(word: str) -> bool:
@@ -440,6 +452,11 @@ def quoted(value: str) -> str:
     """Return `value` on one line, at most `MAX_QUOTE` characters."""
     line = text.one_line(value)
     return line if len(line) <= MAX_QUOTE else f"{line[: MAX_QUOTE - 1]}…"
+
+
+def terms(word: str) -> tuple[str, ...]:
+    """Return the stems of an English word."""
+    return _tokeniser().terms(word)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Distinctions: the numbers, dates, names, claims, speaker and wording that tell similar texts apart.
+"""Distinctions: the numbers, dates, names, claims, speaker, wording and statement that tell similar texts apart.
 
 Embeddings hardly see these. "The limit is 30" and "The limit is 40", "Alice agreed" and "Bob agreed", "It is safe" and
 "It is not safe" are almost equal to a model, and no two of them say the same.
@@ -18,9 +18,11 @@ from typing import Final
 
 from salience import text
 from salience.extract.entities import Found, marks, names, read
+from salience.extract.periods import Window
 from salience.extract.phrases import Phrasebook
+from salience.extract.subjects import stated
 from salience.extract.when import event
-from salience.extract.wordlists import MONTHS, WEEKDAYS, load
+from salience.extract.wordlists import IMPERATIVES, MONTHS, NEVER, ORDINARY, WEEKDAYS, load
 from salience.text import Kept, is_plain_word
 
 _LISTS: Final = load("contrasts")
@@ -37,28 +39,135 @@ _CLAIMS: Final = {tuple(text.words(phrase)): claim for claim, phrases in CONTRAS
 _BOOK: Final = Phrasebook((*(phrase for phrases in CONTRASTS.values() for phrase in phrases), *_LISTS["idioms"]))
 
 
-def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
+def distinctions(content: str, speaker: str | None = None, time: str = "") -> tuple[str, ...]:
     """Return the distinctions of a text, each as `kind:value` with a kind of `batch.KINDS`.
 
-    The first is `text:` with a hash of the text in normal form; `speaker:` follows if there is one. Then follow the
-    numbers and dates of `numerals`, then the names and marks of `entities` and the claims of `CONTRASTS`, each group in
-    the order of the text and with repetitions.
+    The first is `text:` with a hash of the text in normal form, the second `same:` with a hash of the `statement`, its
+    speaker and its time; `speaker:` follows if there is one. Then follow the numbers and dates of `numerals`, then the
+    names and marks of `entities` and the claims of `CONTRASTS`, each group in the order of the text and with
+    repetitions; `claim:asks` is the last one of a text that only asks.
+
+    Args:
+        content: the text.
+        speaker: its speaker.
+        time: the time that its words mean, as `stated_time` has it.
     """
-    wording = hashlib.sha256(text.normalise(content).encode("utf-8")).hexdigest()[:16]
-    by_speaker = [f"speaker:{text.normalise(speaker)}"] if speaker else []
+    by = text.normalise(speaker) if speaker else ""
     pieces = read(content)
     found: list[Found] = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
     if claims := _BOOK.find(list(chain.from_iterable(piece.words for piece in pieces))):
         piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
         found += [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in claims if phrase in _CLAIMS]
-    return (f"text:{wording}", *by_speaker, *numerals(content), *(value for _, value in sorted(found)))
+    return (
+        f"text:{_hashed(text.normalise(content))}",
+        "same:" + _hashed("\n".join((statement(content), by, time))),
+        *([f"speaker:{by}"] if speaker else ()),
+        *numerals(content),
+        *(value for _, value in sorted(found)),
+        *_foreign(content),
+        *(["claim:asks"] if _only_asks(content) else []),
+    )
+
+
+MAX_QUESTION: Final = 15
+"""Words of the longest text that can be nothing but a question: a longer one tells something on the way."""
+
+
+def _only_asks(content: str) -> bool:
+    return len(content) < 10 * MAX_QUESTION and not stated(content) and len(text.words(content)) <= MAX_QUESTION
+
+
+def _foreign(content: str) -> list[str]:
+    """Return the words in other scripts and the signs of a text as names: models of English do not tell them apart."""
+    if content.isascii():
+        return []
+    words = [word for word in text.words(content) if not text.is_latin(word)]
+    return [f"name:{word}" for word in (*words, *text.symbols(content))]
+
+
+def _hashed(form: str) -> str:
+    return hashlib.sha256(form.encode("utf-8")).hexdigest()[:16]
 
 
 def distinguish(
     content: str, speaker: str | None, created_at: datetime
 ) -> tuple[tuple[str, ...], tuple[datetime, datetime] | None]:
     """Return the distinctions of a text, and the time that it states (None without one)."""
-    return distinctions(content, speaker), event(content, created_at)
+    window = event(content, created_at)
+    return distinctions(content, speaker, _time_of(content, created_at, window)), window
+
+
+def stated_time(content: str, created_at: datetime) -> str:
+    """Return the time that the words of a text mean, if it depends on when they are said; "" without one.
+
+    "I met Ann yesterday", said on two days, is two statements.
+    """
+    return _time_of(content, created_at, event(content, created_at))
+
+
+def _time_of(content: str, created_at: datetime, window: Window | None) -> str:
+    if window is not None:
+        return f"{window[0].isoformat()}/{window[1].isoformat()}"
+    plain = content.casefold()
+    may_be_present = "day" in plain or "this " in plain or "tonight" in plain  # most texts need no search
+    return created_at.date().isoformat() if may_be_present and _PRESENT.search(plain) else ""
+
+
+_PRESENT: Final = re.compile(
+    rf"\b(?:today|tonight|this (?:morning|afternoon|evening|week|weekend|month|year)|{'|'.join(WEEKDAYS)})\b"
+)
+"""Times that can contain the moment of telling, for which `event` returns None."""
+_QUOTES: Final = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"'})
+_QUOTED: Final = re.compile(r'"([^"]*\s[^"]*)"(\.?)')
+_OPENING: Final = re.compile(
+    r"\A(?:(?:please,?|(?:note|remember) that|fyi[,:]?|by the way,) (?=\S+ \S)|the (?=user ))+", re.IGNORECASE
+)
+_PLAIN: Final = (NEVER | ORDINARY | IMPERATIVES) - {"may", "will"}
+_CONTRACTIONS: Final[Mapping[str, str]] = {
+    "can't": "cannot", "won't": "will not", "i'm": "I am", "i've": "I have", "i'll": "I will", "I'm": "I am",
+    **{
+        f"{verb}n't": f"{verb} not"
+        for verb in "do does did is are was were have has had could would should must need".split()
+    },
+    **{
+        f"{who}'{short}": f"{who} {verb}"
+        for who in ("I", "you", "we", "they")
+        for short, verb in (("re", "are"), ("ve", "have"), ("ll", "will"))
+    },
+}  # fmt: skip
+"""Contractions that have one meaning, unlike "she's" and "she'd"."""
+_CONTRACTION: Final = re.compile(rf"(?<![\w'])(?:{'|'.join(_CONTRACTIONS)})(?![\w'])")
+
+
+def statement(content: str) -> str:
+    """Return a form that is equal for texts that differ in nothing that anyone could mean.
+
+    These are white space, the composition of letters, the form of apostrophes and quotation marks, quotation marks
+    around the whole text, a full stop at its end, words of politeness and attention before it ("please", "note that"),
+    "the" before a first "user", the capital of a first word that means nothing else with it, and contractions such as
+    "I'm". Everything else counts, case and the order of words among it, since one memory too many is better than a
+    hidden one. Articles count: "few friends" are not "a few friends". A text with code, a quotation or several lines
+    counts to the letter.
+    """
+    form = text.same_text(content)
+    if not form.isascii():
+        form = form.translate(_QUOTES)
+    if form[:1] == '"' and (quoted := _QUOTED.fullmatch(form)):
+        form = quoted[1].strip()
+    if "\n" in form or "`" in form or '"' in form:
+        return form
+    if form[-1:] in (".", "\u3002") and form[-2:-1].isalnum():
+        form = form[:-1]
+    form = _OPENING.sub("", form, 1)
+    first, space, rest = form.partition(" ")
+    if space and first[1:].islower() and is_plain(first.removesuffix(",").lower()):
+        form = f"{first.lower()} {rest}"
+    return _CONTRACTION.sub(lambda found: _CONTRACTIONS[found[0]], form) if "'" in form else form
+
+
+def is_plain(word: str) -> bool:
+    """Return whether a word in lower case means nothing else with a capital, unlike "mark" and "will"."""
+    return word in _PLAIN or (len(word) > 4 and word.endswith("ed"))
 
 
 _ONES: Final = (

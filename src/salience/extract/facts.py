@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from salience import text
@@ -268,6 +269,7 @@ def may_state(content: str) -> bool:
     return _sentence(content, None) is not None
 
 
+@lru_cache(maxsize=4096)
 def fact(content: str, *, speaker: str | None = None, user_id: str | None = None) -> Fact | None:
     """Return the fact that a text states in one of `FORMS`, or None.
 

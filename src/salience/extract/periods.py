@@ -75,32 +75,60 @@ DECADES: Final[Mapping[str, int]] = {
     "fifties": 50, "sixties": 60, "seventies": 70, "eighties": 80, "nineties": 90,
 }  # fmt: skip
 
-HOLIDAYS: Final[Mapping[str, tuple[Any, int]]] = {
-    "new years eve": (relativedelta(month=12, day=31), 1),
-    "new years day": (relativedelta(month=1, day=1), 1),
-    "new years": (relativedelta(month=1, day=1), 1),
-    "valentines day": (relativedelta(month=2, day=14), 1),
-    "valentines": (relativedelta(month=2, day=14), 1),
-    "st patricks day": (relativedelta(month=3, day=17), 1),
-    "mothers day": (relativedelta(month=5, day=1, weekday=SU(2)), 1),
-    "memorial day": (relativedelta(month=5, day=31, weekday=MO(-1)), 1),
-    "fathers day": (relativedelta(month=6, day=1, weekday=SU(3)), 1),
-    "fourth of july": (relativedelta(month=7, day=4), 1),
-    "independence day": (relativedelta(month=7, day=4), 1),
-    "labor day": (relativedelta(month=9, day=1, weekday=MO(1)), 1),
-    "labour day": (relativedelta(month=9, day=1, weekday=MO(1)), 1),
-    "halloween": (relativedelta(month=10, day=31), 1),
-    "thanksgiving day": (relativedelta(month=11, day=1, weekday=TH(4)), 1),
-    "thanksgiving": (relativedelta(month=11, day=1, weekday=TH(4)), 1),
-    "black friday": (relativedelta(month=11, day=1, weekday=TH(4), days=1), 1),
-    "christmas eve": (relativedelta(month=12, day=24), 1),
-    "christmas day": (relativedelta(month=12, day=25), 1),
-    "christmas": (relativedelta(month=12, day=24), 3),
-    "boxing day": (relativedelta(month=12, day=26), 1),
-}
-"""First day of each holiday in the United States, and its length in days."""
-EASTER: Final = "easter"
-"""Good Friday to Easter Sunday."""
+
+class Holiday(NamedTuple):
+    """A holiday.
+
+    Attributes:
+        step: from 1 January to its first day; from Easter Sunday if it `moves` with it.
+        days: its length.
+        before, after: days beside it in which people also tell of it: "The in-laws stayed over Christmas", 27 December.
+        moves: whether it moves with Easter.
+    """
+
+    step: Any
+    days: int = 1
+    before: int = 0
+    after: int = 2
+    moves: bool = False
+
+
+_CHRISTMAS = Holiday(relativedelta(month=12, day=24), 3, before=4, after=7)
+_NEW_YEAR = Holiday(relativedelta(month=1, day=1), before=2, after=4)
+_VALENTINE = Holiday(relativedelta(month=2, day=14))
+_INDEPENDENCE_DAY = Holiday(relativedelta(month=7, day=4), before=1)
+_LABOR_DAY = Holiday(relativedelta(month=9, day=1, weekday=MO(1)))
+_THANKSGIVING = Holiday(relativedelta(month=11, day=1, weekday=TH(4)), before=2, after=4)
+
+HOLIDAYS: Final[Mapping[str, Holiday]] = {
+    "new years eve": Holiday(relativedelta(month=12, day=31)),
+    "new years day": Holiday(relativedelta(month=1, day=1)),
+    "new years": _NEW_YEAR, "new year": _NEW_YEAR,
+    "valentines day": _VALENTINE, "valentines": _VALENTINE,
+    "st patricks day": Holiday(relativedelta(month=3, day=17)),
+    "mothers day": Holiday(relativedelta(month=5, day=1, weekday=SU(2))),
+    "memorial day": Holiday(relativedelta(month=5, day=31, weekday=MO(-1))),
+    "fathers day": Holiday(relativedelta(month=6, day=1, weekday=SU(3))),
+    "fourth of july": _INDEPENDENCE_DAY, "independence day": _INDEPENDENCE_DAY,
+    "labor day": _LABOR_DAY, "labour day": _LABOR_DAY,
+    "halloween": Holiday(relativedelta(month=10, day=31), before=1),
+    "thanksgiving day": _THANKSGIVING, "thanksgiving": _THANKSGIVING,
+    "black friday": Holiday(relativedelta(month=11, day=1, weekday=TH(4), days=1)),
+    "christmas eve": Holiday(relativedelta(month=12, day=24)),
+    "christmas day": Holiday(relativedelta(month=12, day=25)),
+    "christmas": _CHRISTMAS, "xmas": _CHRISTMAS,
+    "boxing day": Holiday(relativedelta(month=12, day=26)),
+    "ash wednesday": Holiday(timedelta(days=-46), moves=True),
+    "palm sunday": Holiday(timedelta(days=-7), moves=True),
+    "good friday": Holiday(timedelta(days=-2), moves=True),
+    "easter sunday": Holiday(timedelta(days=0), moves=True),
+    "easter monday": Holiday(timedelta(days=1), moves=True),
+    "easter": Holiday(timedelta(days=-2), 3, before=2, after=5, moves=True),
+    "pentecost": Holiday(timedelta(days=49), moves=True),
+}  # fmt: skip
+"""The Christian holidays and those of the United States by their names in lower case without apostrophes."""
+HOLIDAY_SEASON: Final = ("time", "season", "break", "holiday", "holidays", "vacation")
+"""Words after a holiday that mean the days of the holiday: "the Christmas holidays"."""
 
 PARTS: Final[Mapping[str, tuple[float, float]]] = {
     "early": (0.0, 1 / 3), "beginning": (0.0, 1 / 3), "start": (0.0, 1 / 3), "mid": (1 / 3, 2 / 3),
@@ -211,13 +239,10 @@ def named(words: str, year: int) -> Window:
         ValueError: there is no such day, or no such name.
     """
     pieces = _PIECE.findall(words.casefold().replace("'", "").replace("’", ""))
-    first, holiday = datetime(year, 1, 1, tzinfo=UTC), " ".join(pieces)
-    if holiday == EASTER:
-        sunday = first.replace(month=easter(year).month, day=easter(year).day)
-        return Window(sunday - timedelta(days=2), sunday + timedelta(days=1))
-    if holiday in HOLIDAYS:
-        rule, days = HOLIDAYS[holiday]
-        return Window(first + rule, first + rule + timedelta(days=days))
+    first = datetime(year, 1, 1, tzinfo=UTC)
+    if rule := holiday(words):
+        sunday = first.replace(month=easter(year).month, day=easter(year).day) if rule.moves else first
+        return Window(sunday + rule.step, sunday + rule.step + timedelta(days=rule.days))
     numbers = [int(piece) for piece in pieces if piece.isdigit()]
     for piece in pieces:
         if piece in SEASONS:
@@ -233,6 +258,18 @@ def named(words: str, year: int) -> Window:
             if window.start < window.end:
                 return window
     raise ValueError("no period of that name, or its days are in the wrong order")
+
+
+def holiday(words: str) -> Holiday | None:
+    """Return the holiday of a name such as `New Year's Eve` or `Christmas holidays`; None for other words."""
+    pieces = _PIECE.findall(words.casefold().replace("'", "").replace("’", ""))
+    name = " ".join(pieces[:-1] if pieces and pieces[-1] in HOLIDAY_SEASON else pieces)
+    return HOLIDAYS.get(name)
+
+
+def around(rule: Holiday, window: Window) -> Window:
+    """Return the days of a holiday with those beside it in which people also tell of it."""
+    return Window(window.start - timedelta(days=rule.before), window.end + timedelta(days=rule.after))
 
 
 def recurring(words: str, now: datetime, which: Literal["latest", "last", "this", "next"]) -> Window:

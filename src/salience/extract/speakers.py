@@ -8,6 +8,8 @@ from typing import Final
 
 from salience.text import ENGLISH_STOPWORDS, normalise, words
 
+USER: Final = ("user", "human")
+"""Roles of the user in a chat."""
 LANGUAGE: Final = "english"
 """The language of questions that `first_person` can rewrite."""
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -167,7 +167,10 @@ _DAY = r"(?<![\w/.:$-])\d{1,2}(?:st|nd|rd|th)?(?![\w:/%]|\.\d)"
 _DAYS = rf"{_DAY}(?:\s*(?:[-–]|to|and|or|through|until)\s*(?:the\s+)?(?:(?<=[-–])\d{{1,2}}\b|{_DAY}))?"
 _DATED = rf"(?:{_DAYS}\s+(?:of\s+)?{_MONTH}|{_MONTH}\.?\s+(?:the\s+)?{_DAYS})"
 _SEASON = one_of(periods.SEASONS)
-_HOLIDAY = one_of(re.sub(r"s\b", "['’]?s", name) for name in (*periods.HOLIDAYS, periods.EASTER))
+_HOLIDAY = (
+    one_of(re.sub(r"s\b", "['’]?s", name) for name in periods.HOLIDAYS)
+    + rf"(?:[\s-]*{one_of(periods.HOLIDAY_SEASON)}\b)?(?!\s+(?:{'|'.join(_LISTS['holiday_things'])})\b)"
+)
 _QUARTER = r"(?:q[1-4]|(?:first|second|third|fourth|1st|2nd|3rd|4th)\s+quarter)"
 _NAMED = rf"(?:{_DATED}|{_HOLIDAY}|{_SEASON}|{_QUARTER}|{_MONTH})"
 _YEAR = r"(?:1[89]|20)\d\d"
@@ -178,6 +181,7 @@ _DAY_ORDINAL = rf"(?:\d{{1,2}}(?:st|nd|rd|th)|{one_of(periods.DAY_ORDINALS)})"
 _AFTER_A_DAY = (  # "the 5th" of this month, but not "the 5th floor"
     rf"(?=\s*(?:[?.!,;]|\Z)|\s+(?:about|with|and|at|because|when|did|was|were|that|we|i|{_PART_OF_DAY}|in\s+the\s+{_PART_OF_DAY})\b)"
 )
+_NOT_OF_SUNDAYS = r"(?!\s+(?:roasts?|school|best|papers?|league)\b)"
 _NOT_A_NAME = r"(?!['’]s\b|s\b|\s+(?!I\b)(?-i:[A-Z]))"  # "April's", "Mays", "Spring Boot"
 
 
@@ -257,9 +261,7 @@ _DIGITS: Final = frozenset({DIGIT})
 _TURNING: Final = frozenset(TURNS)
 _DAY_WORDS: Final = _DIGITS.union(*(name.split("-") for name in periods.DAY_ORDINALS))
 _HOLIDAY_WORDS: Final = frozenset(
-    form
-    for name in (*periods.HOLIDAYS, periods.EASTER)
-    for form in (name.split()[0], name.split()[0].removesuffix("s"))
+    form for name in periods.HOLIDAYS for form in (name.split()[0], name.split()[0].removesuffix("s"))
 )
 _RECURRING: Final = frozenset(
     periods.WEEKDAYS.keys() | periods.MONTHS.keys() | periods.SEASONS.keys() | {"q", "quarter"}
@@ -339,7 +341,13 @@ FORMS: Final[Sequence[Form]] = (
         frozenset({"ago"}),
     ),
     Form(rf"\b(?P<name>{_DATED})\b", _latest, "floating", frozenset(periods.MONTHS), tenses=NOT_AHEAD),
-    Form(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b", _latest, "floating", _RECURRING, tenses=LOOKING_BACK),
+    Form(
+        rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b{_NOT_OF_SUNDAYS}",
+        _latest,
+        "floating",
+        _RECURRING,
+        tenses=LOOKING_BACK,
+    ),
     Form(
         rf"\b(?P<name>{_MONTH}|{_SHORT_DAYS}|{_SEASON}|{_QUARTER}|weekend)\b{_NOT_A_NAME}",
         _latest,
@@ -464,6 +472,8 @@ _LEAD = rf"(?<![\w-])(?:(?:ever|back|only|sometime)\s+)?(?P<lead>{_LEADS}(?:\s+t
 _STRAY_LEADS: Final = OTHER_LEADS - {"between", "by", "the"}
 _BLOCK = r"\b(?:every|each|most|some|any)\s+\Z"
 _STOP = r"\A\s*(?:[?.!,;:]|\Z)"
+_ALONE = rf"\A\s+(?:{'|'.join(_LISTS['after_holidays'])})\b"
+"""Words after a holiday that is no part of a name: "Christmas was", "Thanksgiving dinner", but not "the Easter egg"."""
 _LINK = r"\A\s*(?:(?:and|to|or|till|until|through|thru)\s+(?:the\s+|in\s+)?|[-–—]\s*)\Z"
 _OPENING = r"\b(?:from|between)\s+(?:the\s+)?\Z"
 _PART_AFTER = rf"\s*(?:,\s*)?\s(?:in\s+the\s+|at\s+(?=night))?(?P<part>{_PART_OF_DAY})\b"
@@ -563,7 +573,8 @@ def _with_lead(text: str, mention: Mention) -> Mention | None:
     match = re.search(_LEAD, before, FLAGS)
     whole = _groups(match)["lead"] if match else ""
     lead = whole.removesuffix(" the")
-    found = {whole, lead, CLAUSE_END if re.search(_STOP, after, FLAGS) else ""}
+    is_last = re.search(_STOP, after, FLAGS) or (CLAUSE_END in mention.needs and re.search(_ALONE, after, FLAGS))
+    found = {whole, lead, CLAUSE_END if is_last else ""}
     if re.search(_BLOCK, before, FLAGS) or (mention.needs and mention.needs.isdisjoint(found)):
         return None
     if not match or (lead in _STRAY_LEADS and not mention.needs):  # it may belong to a verb: "volunteer at last week"
@@ -584,7 +595,8 @@ _STATING: Final = frozenset(
     | {name for name in periods.WEEKDAYS if name.endswith(("day", "end"))}
     | (periods.MONTHS.keys() - {"may", "march", "mar"})
     | periods.SEASONS.keys()
-    | {"christmas", "easter", "halloween", "thanksgiving"}
+    | {name for name in periods.HOLIDAYS if " " not in name}
+    | {"valentine", "eve"}
 )
 """A text that states a time contains one of these words, or matches `_STATING_DATE`; most texts do not."""
 _STATING_DATE: Final = re.compile(rf"\b(?:May|Mar(?:ch)?)\b|\b{_YEAR}\b|\d(?:st|nd|rd|th)\b|\d[/.]\d")
@@ -696,7 +708,7 @@ ORDER_FORMS: Final[Sequence[OrderForm]] = (
     OrderForm(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))", "earliest"),
     OrderForm(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))", "latest"),
     OrderForm(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b", "latest"),
-    OrderForm(r"(?<!\bat )(?<!\bat the )\blatest\b", "latest"),
+    OrderForm(r"(?<!\bat )(?<!\bat the )(?<![:/@'\"`_-])\blatest\b(?![/'\"`_])", "latest"),  # no name: "app:latest"
     OrderForm(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w", "latest"),
     OrderForm(rf"{_SUBJECT}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]", "latest"),
     OrderForm(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b", None, is_vague=True),
@@ -790,8 +802,8 @@ def _places(groups: Groups) -> tuple[int, int]:
 _TRIGGERS: Final = frozenset(
     {*"0123456789", *periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, *periods.DAY_PARTS, *periods.UNITS}
     | {f"{unit}s" for unit in periods.UNITS}
-    | {name.split()[0] for name in (*periods.HOLIDAYS, periods.EASTER) if name.split()[0] not in ("new", "st")}
-    | {"prior", "after", "before", "since", "until", "till", "years", "patrick", "patricks"}
+    | {name for name in periods.HOLIDAYS if " " not in name}  # the others hold a weekday, a month, a day or a year
+    | {"prior", "after", "before", "since", "until", "till", "years", "christmas", "valentine", "eve"}
     | set("today tonight yesterday tomorrow ago first last latest earliest newest recent recently lately late".split())
     | {"session", "sessions", "chat", "chats", "conversation", "conversations", "other", *periods.DECADES}
     | set("now currently current presently present moment these nowadays originally initially original initial".split())
@@ -825,6 +837,7 @@ def read(text: str, now: datetime) -> TimeCue | None:
     taken = [(piece.at, piece.until) for piece in (*found, event) if piece]
     order, ordered_at = _order(text, taken, is_dated=date is not None)
     start, end = (date.start, date.end) if date else (None, None)
+    beside = _days_beside(text, date)
     fades = order is not None and order.order is None and not date
     if fades:
         try:
@@ -843,6 +856,8 @@ def read(text: str, now: datetime) -> TimeCue | None:
         event.relation if event else None,
         event.anchor if event else "",
         fades=fades,
+        told_from=beside.start if beside else None,
+        told_until=beside.end if beside else None,
     )
     return cue if cue.start or cue.end or cue.order or cue.relation else None
 
@@ -873,10 +888,29 @@ def _meant(text: str, found: list[Mention], event: Event | None) -> Mention | No
             if not left.window or not right.window:
                 return right
             return Mention(left.at, right.until, *periods.hull(left.window, right.window), "fixed")
+        if right.kind == "floating" and left.start and left.end and not text[left.until : right.at].strip():
+            inner = _relative_to(text, right, replace(left, start=left.end - timedelta(days=1)))
+            if left.window == periods.unit("year", left.start) and inner.start and inner.start >= left.start:
+                return replace(inner, at=left.at, kind="fixed")  # "last year over Christmas"
     date = next((mention for mention in found if mention.kind == "deictic"), found[0] if found else None)
     if date and date.window and event and event.until == date.at:  # "after his trip in August" is since August
         return replace(date, end=None) if event.relation == "after" else replace(date, start=None)
     return date
+
+
+def _days_beside(text: str, date: Mention | None) -> Window | None:
+    """Return the days of a holiday and those beside it; None for other dates, and for a part or a side of a holiday."""
+    name = re.search(rf"\b{_HOLIDAY}", text[date.at : date.until], FLAGS) if date else None
+    rule = periods.holiday(name[0]) if name else None
+    if not date or not date.window or not name or not rule:
+        return None
+    try:
+        is_whole = date.window in (
+            periods.named(name[0], year) for year in (date.window.start.year, date.window.end.year)
+        )
+        return periods.around(rule, date.window) if is_whole else None
+    except (ValueError, OverflowError):  # outside the calendar
+        return None
 
 
 def _order(
@@ -926,11 +960,16 @@ def _is_light(text: str, without: Iterable[str], names: Iterable[str] = ()) -> b
 
 
 def _without(text: str, runs: Iterable[str]) -> str:
-    for run in runs:
-        text = text.replace(run, " ")
+    for run in runs:  # with the end of "last week's meeting"
+        text = re.sub(rf"{re.escape(run)}(?:['’]s\b)?", " ", text)
     return text
 
 
 def preferences(text: str, cue: TimeCue) -> str:
-    """Return the words of a question about a time alone that some memories of that time fit better: "decide"."""
-    return " ".join(word for word in words(_without(text, cue.words)) if word not in _ANYTHING)
+    """Return the words of a question about a time alone that some memories of that time fit better: "decide".
+
+    Those of a holiday include its name, since people who tell of the holiday often name it.
+    """
+    named = [name for run in cue.words if cue.told_from for name in re.findall(rf"\b{_HOLIDAY}", run, FLAGS)]
+    found = words(" ".join([_without(text, cue.words), *named]))
+    return " ".join(word for word in found if word not in _ANYTHING and word not in periods.HOLIDAY_SEASON)

@@ -87,7 +87,7 @@ class SalienceMemoryService(BaseMemoryService):
         await anyio.to_thread.run_sync(remember)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return the memories that answer a query, best first; `custom_metadata` has score, confidence and `weak`."""
+        """Return the memories that answer a query, best first, with their confidence and `verdict` in the metadata."""
         _check(app_name, user_id)
         if not query.strip():
             return SearchMemoryResponse()

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import anyio.to_thread
 from pydantic import PrivateAttr
 
-from salience.context import BOOTSTRAP, HEADER, UNSURE, quote, tokens
+from salience.context import BOOTSTRAP, pack, split, tokens
 from salience.errors import MissingExtraError
 from salience.integrations import Memory, named, scan
 from salience.rank.profiles import ProfileLike
@@ -53,6 +53,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
     _memory: Memory = PrivateAttr()
     _where: dict[str, Any] = PrivateAttr()
     _options: dict[str, Any] = PrivateAttr()
+    _budget: int = PrivateAttr()
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
         super().__init__(name=name, **fields)
         self._memory = memory
         self._where = named(user_id=user_id, agent_id=agent_id, project=project)
+        self._budget = budget_tokens
         self._options = {"profile": profile, "limit": limit, "budget_tokens": budget_tokens}
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
@@ -81,7 +83,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
         session_id = block_kwargs.get("session_id")
         hits = [hit for hit in found.hits if not _is_active(hit.memory, session_id)]
         recalled = [hit for hit in hits if hit.memory.kind != BOOTSTRAP]
-        return quote(hits, UNSURE if recalled and all(hit.weak for hit in recalled) else HEADER)
+        return pack(hits, self._budget, unsure=bool(recalled) and all(hit.weak for hit in recalled))[1]
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Store messages as turns; the same text of the same speaker is stored once for each session."""
@@ -97,10 +99,10 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the content without its last memories, or None if no memory is left."""
-        header, *lines, footer = content.split("\n") if content.count("\n") > 1 else (content, "")
-        while lines and tokens_to_truncate > 0:
-            tokens_to_truncate -= tokens(lines.pop())
-        return "\n".join((header, *lines, footer)) if lines else None
+        header, memories, footer = split(content)
+        while memories and tokens_to_truncate > 0:
+            tokens_to_truncate -= tokens(memories.pop())
+        return "\n".join((header, *memories, footer)) if memories else None
 
 
 class SalienceChatStore(AsyncDBChatStore):

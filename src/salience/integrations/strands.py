@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -10,12 +11,13 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from salience.context import FOOTER, HEADER, UNSURE
+from salience.context import FOOTER, HEADER, UNSURE, entry
 from salience.errors import MissingExtraError
 from salience.integrations import Memory, named
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
-from salience.text import content_hash, spelled
+from salience.records.ids import WHOLE_OR_SHORT_ID, short_id
+from salience.text import content_hash
 
 try:
     from strands.memory import (
@@ -33,6 +35,7 @@ except ImportError as error:
 
 QUERY: Final = 10_000
 """Maximum length of a question, characters; the rest of a longer query is not searched for."""
+DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class SalienceMemoryStore(MemoryStore):
@@ -116,13 +119,21 @@ def format_memories(context: InjectionFormatContext, **_: Any) -> str:
     """
     if not context.entries:
         return ""
-    lines = []
-    for entry in context.entries:
-        known = {name: value for name, value in (entry.metadata or {}).items() if name in ("id", "date", "speaker")}
-        weak = {"weak": True} if (entry.metadata or {}).get("weak") else {}
-        lines.append(spelled(json.dumps({**known, **weak, "content": entry.content}, ensure_ascii=False), "<>&`"))
-    unsure = all((entry.metadata or {}).get("weak") for entry in context.entries)
+    unsure = all((one.metadata or {}).get("weak") for one in context.entries)
+    lines = [_quoted(one.content, one.metadata or {}, unsure) for one in context.entries]
     return "\n".join((UNSURE if unsure else HEADER, *lines, FOOTER))
+
+
+def _quoted(content: str, metadata: Mapping[str, Any], unsure: bool) -> str:
+    """Return a memory as a line of a context; ids and days that other stores wrote in another form are left out."""
+    found, day = str(metadata.get("id")), str(metadata.get("date"))[:10]
+    return entry(
+        content,
+        short_id=short_id(found) if WHOLE_OR_SHORT_ID.fullmatch(found) else "no id",
+        day=day if DAY.fullmatch(day) else "no date",
+        notes=("weak",) if metadata.get("weak") and not unsure else (),
+        speaker=str(metadata.get("speaker") or ""),
+    )
 
 
 def _as_entry(hit: Hit) -> MemoryEntry:

@@ -152,7 +152,7 @@ def _check_page(
 
 
 def _faults(services: Services, stored: Sequence[Stored], dimension: int, deep: bool) -> list[_Fault]:
-    fresh = _embedded(services, stored) if deep else [None] * len(stored)
+    fresh = _embedded(services, stored, deep)
     faults: list[_Fault] = []
     for item, vector in zip(stored, fresh, strict=True):
         memory = item.memory
@@ -177,6 +177,8 @@ def _faults(services: Services, stored: Sequence[Stored], dimension: int, deep: 
 def _vector_problem(vector: Vectors32 | None, dimension: int, fresh: Vectors32 | None) -> str | None:
     if vector is None or vector.shape != (dimension,):  # `Store.check` reports wrong lengths
         return None
+    if fresh is not None and not vector.any() and not fresh.any():  # the model knows no word of the text
+        return None
     if not np.isfinite(vector).all():
         return "its vector holds NaN or infinity."
     if abs(float(np.linalg.norm(vector.astype(np.float64))) - 1.0) > UNIT_TOLERANCE:
@@ -190,14 +192,19 @@ def _derive(memory: Memory) -> Derive:
     return Derive(memory.scope.tenant, memory.id, memory.version, memory.content_hash)
 
 
-def _embedded(services: Services, stored: Sequence[Stored]) -> Sequence[Vectors32 | None]:
-    """Return a new vector of each text, or None if the store is pinned to another model."""
+def _embedded(services: Services, stored: Sequence[Stored], deep: bool) -> Sequence[Vectors32 | None]:
+    """Return a new vector of each text, without `deep` only where the stored one is zeros.
+
+    None for the others, and for all if the store is pinned to another model.
+    """
     pinned = services.store.pinned()
     if pinned is None or (pinned.name, pinned.dimension) != (services.embedder.name, services.embedder.dimension):
         return [None] * len(stored)
-    texts = list(dict.fromkeys(item.memory.content for item in stored))
+    has_zeros = getattr(services.embedder, "gives_zeros", False)
+    checked = [item for item in stored if deep or (has_zeros and item.vector is not None and not item.vector.any())]
+    texts = list(dict.fromkeys(item.memory.content for item in checked))
     fresh = dict(zip(texts, embed(services, texts), strict=True))
-    return [fresh[item.memory.content].vector for item in stored]
+    return [fresh[text].vector if (text := item.memory.content) in fresh else None for item in stored]
 
 
 def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive], str | None]:

@@ -225,6 +225,7 @@ class _Run:
                 changed_at=now,
                 changed_by=self.caller.who_at(home.scope),
                 reason=reason,
+                relations=(),  # a reflection replaces nothing
                 **fields,
             )
             change: Change = Add(derive(self.services, new, text.vector))

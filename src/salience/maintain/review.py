@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from salience.errors import DamagedError, InputError, NotFoundError, Words
 from salience.listing import cursor_id
 from salience.maintain.versions import changed_fields
 from salience.ports import Revise, RevisionFilter, Services, Stored
 from salience.rank.profile import Profile
-from salience.rank.stages import expired, outdated, superseded
 from salience.records import (
     ActivityDay,
     ChangesPage,
@@ -27,8 +26,19 @@ from salience.records import (
     Version,
     checks,
 )
-from salience.remember.conflicts import DISMISSED, LABELLED, REACH, contradictions, fetched, near_ids
-from salience.remember.facts import FACT_STAGES
+from salience.relations import relate, surest_first
+from salience.remember.conflicts import (
+    DISMISSED,
+    LABELLED,
+    REACH,
+    are_dismissed,
+    contradictions,
+    dismissed,
+    fetched,
+    near_ids,
+)
+from salience.remember.facts import SUPERSEDED_WEIGHT, fact_of, recency
+from salience.remember.write import weight_before
 from salience.steps import AnswerLimit, read_page, retry_stale
 
 EXAMINED: Final = 200
@@ -50,8 +60,8 @@ def review(
     """Return the problems of visible memories, those of the newest memory first.
 
     The page ends with the memory that fills it, or after `EXAMINED` memories. A pair is a problem of its newer memory,
-    with the label that the rules give at a write; pairs that recalls resolve (expired, superseded, older of one fact),
-    and dismissed ones, are left out.
+    with the label of a write; pairs with a memory that recalls do not return (expired, superseded, older of one fact
+    whose key the caller gave), and dismissed ones, are left out.
 
     Raises:
         InputError: an invalid cursor.
@@ -110,7 +120,7 @@ def _items(
     found: list[list[ReviewItem]] = []
     for stored in page:
         memory, items = stored.memory, pairs.get(stored.memory.id, [])
-        if memory.status == "stale" and _mark(memory, None) not in _marks(memory):
+        if memory.status == "stale" and _mark(memory, None) not in dismissed(memory):
             items = [ReviewItem("stale", memory, reasons=(memory.reason,) if memory.reason else ())]
         elif memory.forgotten_at is None and stored.vector is None:
             items = [ReviewItem("pending", memory)]
@@ -129,8 +139,7 @@ def _pairs(
     ]
     if not checked or profile.contradiction_above is None:
         return {}
-    stages = (expired, superseded) if FACT_STAGES.isdisjoint(profile.stages) else (expired, superseded, outdated)
-    nearby, current = near_ids(services, profile, scope, checked, now, stages)
+    nearby, current = near_ids(services, profile, scope, checked, now)
     older = [
         sorted((pair for pair in near if pair[1] < stored.memory.id), reverse=True)[:REACH]
         if stored.memory.id in current
@@ -144,7 +153,7 @@ def _pairs(
         others = [
             (cosine, old)
             for cosine, old in others
-            if new.scope.sees(old.scope) and old.kind != "reflection" and not _is_dismissed(new, old)
+            if new.scope.sees(old.scope) and old.kind != "reflection" and not are_dismissed(new, old)
         ]
         (conflicts,) = contradictions(services, profile, [stored], [others], now)
         found[new.id] = [
@@ -155,18 +164,9 @@ def _pairs(
     return found
 
 
-def _marks(memory: Memory) -> list[str]:
-    found = memory.metadata.get(DISMISSED)
-    return [str(one) for one in found] if isinstance(found, (list, tuple)) else []
-
-
 def _mark(memory: Memory, other: Memory | None) -> str:
     """Return the entry of a dismissed problem: the other memory, or the instant at which a reflection became stale."""
     return str(memory.forgotten_at) if other is None else other.id
-
-
-def _is_dismissed(one: Memory, other: Memory) -> bool:
-    return other.id in _marks(one) or one.id in _marks(other)
 
 
 def dismiss(
@@ -188,7 +188,7 @@ def dismiss(
             raise InputError("other_id", None, "Name the other memory of the pair.", "is missing")
         if other is not None and other.id == memory.id:
             raise InputError("other_id", Words("the same memory"), "Name another memory.", "is the same memory")
-        marks, mark = _marks(memory), _mark(memory, other)
+        marks, mark = dismissed(memory), _mark(memory, other)
         if (mark in marks) != undo:
             return Receipt(memory, "unchanged")
         kept = [one for one in marks if one != mark] if undo else [*marks, mark]
@@ -197,10 +197,37 @@ def dismiss(
         what = "undid: dismissed" if undo else "dismissed"
         why = reason or (what if other is None else f"{what} beside {other.short_id}")
         change = "update" if memory.forgotten_at is None else memory.change  # which tells why it is hidden
-        new = memory.changed(change, services.clock(), by=scope.who_at(memory.scope), reason=why, metadata=metadata)
-        return replace(services.store.apply([Revise(new)])[0], status="updated")
+        now, by = services.clock(), scope.who_at(memory.scope)
+        values = {} if other is None else _settled(services, memory, other, undo)
+        new = memory.changed(change, now, by=by, reason=why, metadata=metadata, **values)
+        changes = [Revise(new)]
+        if other is not None and other.forgotten_at is None and (values := _settled(services, other, memory, undo)):
+            changes.append(Revise(other.changed("update", now, by=scope.who_at(other.scope), reason=why, **values)))
+        return replace(services.store.apply(changes)[0], status="updated")
 
     return retry_stale(attempt)
+
+
+def _settled(services: Services, memory: Memory, other: Memory, undo: bool) -> Mapping[str, Any]:
+    """Return the `relations` of a memory without those to another one, or with `undo` as they were decided.
+
+    A memory that the other one superseded gets its weight back. Empty if nothing changes.
+    """
+    if other.supersedes == memory.id:
+        weight = weight_before(services, memory, other)
+        if undo and any(one.memory.change == "supersede" for one in services.store.history(memory.scope, memory.id)):
+            weight = SUPERSEDED_WEIGHT
+        return {} if weight == memory.weight else {"weight": weight}
+    kept = tuple(one for one in memory.relations or () if one.id != other.id)
+    if undo and recency(memory) > recency(other):
+        versions, of_older = (services.store.history(one.scope, one.id) for one in (memory, other))
+        vectors = versions[-1].vector, of_older[-1].vector
+        near = [] if vectors[0] is None or vectors[1] is None else [(float(vectors[0] @ vectors[1]), other)]
+        facts = [other] if memory.fact_key is not None and fact_of(memory) == fact_of(other) else []
+        said = any(link.hides and link.id == other.id for one in versions for link in one.memory.relations or ())
+        found = relate(services.calibration, memory, near, same_fact=facts, has_key=said)
+        kept = surest_first((*kept, *(link for link in found if link.id == other.id)))
+    return {} if kept == (memory.relations or ()) else {"relations": kept}
 
 
 def _latest(services: Services, scope: Scope, id: str, field: str) -> Memory:

@@ -17,13 +17,19 @@ from salience.errors import LeaseError, SalienceError
 from salience.maintain.leases import leased
 from salience.maintain.tiers import UPKEEP, UPPER, consolidate
 from salience.pending import Embedded, embed_pending
-from salience.ports import Prune, Revise, Services
+from salience.ports import Derive, Prune, Revise, Services
+from salience.rank import profiles
 from salience.records import ANY, ConsolidateReport, Scope, UpkeepReport
 from salience.remember import stale
-from salience.steps import retry_stale, scan
+from salience.remember.conflicts import neighbours
+from salience.remember.facts import stored_facts
+from salience.remember.write import related
+from salience.steps import retry_stale, scan, scan_pages
 
 LEASE_TIME: Final = timedelta(minutes=2)
 """Duration of the lease without a renewal. After a killed pass, the next one starts when the lease has ended."""
+RELATED: Final = 500
+"""Memories whose relations are decided in one transaction."""
 CHUNK: Final = 1000
 """Versions dropped in one transaction."""
 FIRST_RETRY: Final = 1.0
@@ -98,6 +104,7 @@ def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_e
     if embedded.warning:
         messages.append(f"embed: {embedded.warning}")
     if not only_embed:
+        run("relate", lambda: relate_undecided(services, everywhere, dry_run=dry_run), 0)
         expired = run("expire", lambda: expire(services, everywhere, dry_run=dry_run), expired)
         without = expired.stale
         moved = run("consolidate", lambda: consolidate(services, everywhere, dry_run=dry_run, without=without), moved)
@@ -112,6 +119,31 @@ def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_e
         dry_run=dry_run,
     )
     return PassResult(report, embedded.answers)
+
+
+def relate_undecided(services: Services, scope: Scope, *, dry_run: bool = False) -> int:
+    """Decide the relations of visible memories that were imported or pending when they were written; return how many.
+
+    The conflict threshold of the default profile does not matter: only the nearest are compared.
+    """
+    profile, done = profiles.load("salience"), 0
+    for page in scan_pages(services, scope, size=RELATED):
+        undecided = [one for one in page if one.memory.relations is None and one.vector is not None]
+        done += len(undecided)
+        if not undecided or dry_run:
+            continue
+        near = neighbours(services, profile, undecided, services.clock())
+        near = [
+            [pair for pair in each if pair[1].id != one.memory.id] for one, each in zip(undecided, near, strict=True)
+        ]
+        facts = stored_facts(services, [one.memory for one in undecided])
+        made, later = related(services, undecided, near, facts, [False] * len(undecided))
+        changes = [
+            Derive(one.scope.tenant, one.id, one.version, one.content_hash, relations=one.relations)
+            for one in (item.memory for item in made)
+        ]
+        services.store.apply([*changes, *later])
+    return done
 
 
 def expire(services: Services, scope: Scope, *, dry_run: bool = False) -> Expired:

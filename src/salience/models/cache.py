@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
 
 from salience.batch import Embedding, Tokens, Vectors32
-from salience.models.calibration import calibration_of
-from salience.ports import Calibration, Embedder, embeddings
+from salience.errors import EmbedderError
+from salience.loading import Once
+from salience.models.calibration import calibration_of, measured
+from salience.ports import TOKEN_FLOOR, UNCALIBRATED, Calibration, Embedder, embeddings
 
 PARALLEL: Final = 8
 """Parallel requests to a remote embedder."""
@@ -49,6 +53,12 @@ class Wrapped:
         return found
 
     @property
+    def gives_zeros(self) -> bool:
+        """Whether zeros are the vector of a text of which the model knows no word."""
+        found: bool = getattr(self._embedder, "gives_zeros", False)
+        return found
+
+    @property
     def query_prefix(self) -> str:
         """Text that the engine puts before each query."""
         found: str = getattr(self._embedder, "query_prefix", "")
@@ -78,19 +88,96 @@ class Wrapped:
         return calibration_of(self._embedder)
 
 
+class WithTokens(Wrapped):
+    """An embedder with the token vectors of minilm in place of its own, if it has any.
+
+    Its name then ends in `+minilm`, since a store must not mix token vectors of two models.
+    """
+
+    def __init__(self, embedder: Embedder, minilm: Embedder) -> None:
+        super().__init__(embedder)
+        self._minilm = minilm
+
+    @property
+    def name(self) -> str:
+        """The embedder's name, with `+minilm` if it has token vectors of its own."""
+        return f"{super().name}+minilm" if super().token_size else super().name
+
+    @property
+    def independent(self) -> bool:
+        """Whether a text has the same vectors, bit for bit, in every batch."""
+        return super().independent and bool(getattr(self._minilm, "independent", False))
+
+    @property
+    def token_size(self) -> int:
+        """Length of a token vector."""
+        found: int = getattr(self._minilm, "token_size", 0)
+        return found
+
+    @property
+    def calibration(self) -> Calibration:
+        """The embedder's calibration, with the token floor of minilm."""
+        known = super().calibration
+        return known if known is UNCALIBRATED else replace(known, token_floor=TOKEN_FLOOR)
+
+    def embed(self, texts: Sequence[str], /) -> Vectors32:
+        """Return what the embedder returns."""
+        return self._embedder.embed(texts)
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
+        """Return the embedder's vectors, and the token vectors of minilm, of the texts without a prefix."""
+        prefixes = [prefix for prefix in (self.query_prefix, self.passage_prefix) if prefix]
+        bare = [
+            text.removeprefix(next((prefix for prefix in prefixes if text.startswith(prefix)), "")) for text in texts
+        ]
+        minilm: Any = self._minilm
+        tokens = minilm.embed_tokens(bare)[1]  # first: an embedder on NumPy leaves threads that spin for a while
+        return self._embedder.embed(texts), tokens
+
+
 class Cached(Wrapped):
     """An embedder with a cache of the vectors of texts that were embedded alone. Thread-safe.
 
     Args:
         embedder: computes the vectors.
         size: most vectors in the cache, at least 0; the least recently used vector goes first.
+        fitted_here: calibrations of this installation, by embedder name.
+        measures: whether to measure the calibration of an embedder that has none, after its first vectors.
     """
 
-    def __init__(self, embedder: Embedder, size: int) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        size: int,
+        fitted_here: Mapping[str, Calibration] = {},
+        measures: bool = False,
+    ) -> None:
         super().__init__(embedder)
         self._size = size
+        self._fitted_here = fitted_here
+        self._measured = Once(lambda: measured(embedder)) if measures else None
         self._embeddings: OrderedDict[bytes, Embedding] = OrderedDict()  # by hash: it holds no text
         self._lock = threading.Lock()
+
+    @property
+    def calibration(self) -> Calibration:
+        """The embedder's calibration; a measured one is known from the first vectors on."""
+        known = calibration_of(self._embedder, self._fitted_here)
+        if known is not UNCALIBRATED or self._measured is None:
+            return known
+        return self._measured.known or UNCALIBRATED
+
+    def _measure(self) -> None:
+        """Measure the calibration if it is unknown and `measures`; after a failure, the next call tries again."""
+        if self._measured is not None and calibration_of(self._embedder, self._fitted_here) is UNCALIBRATED:
+            with suppress(EmbedderError):
+                self._measured()
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
+        """Return the vectors and token vectors of the embedder, whose `token_size` is not 0."""
+        found = super().embed_tokens(texts)
+        self._measure()
+        return found
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
         """Return float32[len(texts), dimension]; of a single text, a read-only unit vector.
@@ -98,7 +185,11 @@ class Cached(Wrapped):
         Raises:
             EmbedderError: the embedder failed, or did not return a vector.
         """
-        return self._embedder.embed(texts) if len(texts) != 1 else self.embed_each(texts)[0].vector[np.newaxis]
+        if len(texts) == 1:
+            return self.embed_each(texts)[0].vector[np.newaxis]
+        found = self._embedder.embed(texts)
+        self._measure()
+        return found
 
     def embed_each(self, texts: Sequence[str], /) -> list[Embedding]:
         """Return the read-only embedding of each text, as if the text was embedded alone.
@@ -126,6 +217,7 @@ class Cached(Wrapped):
                 made = [one for (one,) in alone]
         else:
             made = [embeddings(self._embedder, [text])[0] for text in missing]
+        self._measure()
         for text, embedding in zip(missing, made, strict=True):
             for array in (embedding.vector, embedding.tokens):
                 if array is not None:

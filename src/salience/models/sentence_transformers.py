@@ -1,4 +1,4 @@
-"""Cross-encoders of the library sentence-transformers: a reranker, and a judge by natural language inference.
+"""Models of the library sentence-transformers: an embedder, a reranker, and a judge by natural language inference.
 
 The library downloads a model when it is first used.
 """
@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Floats
+from salience.batch import Floats, Tokens, Vectors32, unit_vectors
 from salience.deadline import Pause
 from salience.errors import JudgeError
 from salience.extract.conflicts import names_change
 from salience.loading import Once, mapped, require
+from salience.models.tokens import TOKEN_SIZE, margins, random_projection
 from salience.records import Label
 
 DEFAULT_CROSS_ENCODER: Final = "cross-encoder/ms-marco-MiniLM-L6-v2"
@@ -28,6 +29,90 @@ MAX_JUDGED: Final = 1000
 REST: Final = 60.0
 """Seconds without a new attempt after a model could not be loaded."""
 _REMEDY: Final = "Check the network, or point SALIENCE_JUDGE_MODEL at a folder that holds the model."
+
+
+class SentenceTransformer:
+    """Sentence vectors of a model, and token vectors of length 64. `dimension` downloads and loads the model.
+
+    Args:
+        model: a name on the Hugging Face Hub, or the path of a folder.
+        query_prefix, passage_prefix: texts that the engine puts before each query and each stored text; empty for the
+            model's own prompts `query` and `document` (or `passage`).
+        tokens: whether stores should keep token vectors too.
+
+    Raises:
+        MissingExtraError: the library is not installed.
+    """
+
+    def __init__(self, model: str, *, query_prefix: str = "", passage_prefix: str = "", tokens: bool = True) -> None:
+        require("sentence_transformers", "the embedder 'sentence-transformers'", "sentence-transformers")
+        self.name = f"sentence-transformers:{model}"
+        self.token_size = TOKEN_SIZE if tokens else 0
+        self._given = query_prefix, passage_prefix
+        self._model = Once(lambda: self._load(model))
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        model = self._model()
+        length = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
+        return int(length())
+
+    @property
+    def query_prefix(self) -> str:
+        """Text that the engine puts before each query."""
+        return self._given[0] or self._prompt("query")
+
+    @property
+    def passage_prefix(self) -> str:
+        """Text that the engine puts before each stored text."""
+        return self._given[1] or self._prompt("document") or self._prompt("passage")
+
+    def embed(self, texts: Sequence[str], /) -> Vectors32:
+        """Return float32[len(texts), dimension], rows of length 1.
+
+        Raises:
+            EmbedderError: the model could not be downloaded, or failed.
+        """
+        model = self._model()
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        with mapped(self.name, "embed", "Check the memory that is left."):
+            # an empty prompt, since the engine has put the prefix before the text
+            vectors = np.asarray(model.encode(list(texts), prompt="", show_progress_bar=False), np.float32)
+        return unit_vectors(vectors, self.name, len(texts), self.dimension)
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, list[Tokens]]:
+        """Return what `embed` returns, and for each text int8[t, 64], without special tokens and those of a prefix.
+
+        Raises:
+            EmbedderError: as `embed`.
+        """
+        model, tokens = self._model(), list[Tokens]()
+        if not texts:
+            return np.empty((0, self.dimension), np.float32), tokens
+        prefixes = [prefix for prefix in (self.query_prefix, self.passage_prefix) if prefix]
+        with mapped(self.name, "embed", "Check the memory that is left."):
+            made = model.encode(list(texts), prompt="", output_value=None, show_progress_bar=False)
+            vectors = np.stack([one["sentence_embedding"].float().cpu().numpy() for one in made])
+            for text, one in zip(texts, made, strict=True):
+                states = one["token_embeddings"].float().cpu().numpy()
+                states = states[np.asarray(one["attention_mask"].cpu()) > 0]  # without padding, left or right
+                prefix = next((prefix for prefix in prefixes if text.startswith(prefix)), "")
+                before, after = margins(model.tokenizer.backend_tokenizer, text, prefix)
+                tokens.append(random_projection(states.shape[1])(states[before : max(len(states) - after, before)]))
+        return unit_vectors(vectors, self.name, len(texts), self.dimension), tokens
+
+    def _prompt(self, name: str) -> str:
+        prompts: Mapping[str, str] = getattr(self._model(), "prompts", None) or {}
+        return prompts.get(name) or ""
+
+    def _load(self, model: str) -> Any:
+        remedy = "Check the network, or give a folder that holds the model: sentence-transformers:FOLDER."
+        with mapped(self.name, "be fetched and loaded", remedy):
+            from sentence_transformers import SentenceTransformer as Library
+
+            return Library(model)
 
 
 class CrossEncoderReranker:

@@ -13,10 +13,14 @@ import numpy as np
 
 from salience.batch import Vectors32, unit_vectors
 from salience.loading import Once, mapped, require
+from salience.models.scripts import embed_known
+from salience.text import LATIN
 
 
 class Static:
     """Mean token vectors of length 256 over the whole text. The table is part of the library's wheel.
+
+    A text that is not in Latin letters has a vector of zeros: the table has vectors of single letters and bytes for it.
 
     Raises:
         MissingExtraError: the library `wordllama` is not installed.
@@ -24,23 +28,24 @@ class Static:
 
     name = "wordllama-l2-supercat-256"
     dimension = 256
+    gives_zeros = True
 
     def __init__(self) -> None:
         require("wordllama", "the embedder 'static'", "static")
         self._model = Once(self._load)
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
-        """Return float32[len(texts), 256], rows of length 1.
+        """Return float32[len(texts), 256], rows of length 1; zeros for a text of unknown words.
 
         Raises:
-            EmbedderError: the table is missing, or a text has no token with a vector.
+            EmbedderError: the table is missing.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         model = self._model()
         with mapped(self.name, "embed", "Check the memory that is left."):
-            vectors = model.embed(list(texts))
-        return unit_vectors(vectors, self.name, len(texts), self.dimension)
+            vectors = embed_known(model.embed, texts, LATIN, self.dimension)
+        return unit_vectors(vectors, self.name, len(texts), self.dimension, gives_zeros=True)
 
     def _load(self) -> Any:
         with mapped(self.name, "be loaded", 'Reinstall it: pip install --force-reinstall "salience[static]"'), _quiet():

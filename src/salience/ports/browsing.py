@@ -31,8 +31,8 @@ class Selection:
         values: name from `FACETS` -> accepted values, "" for memories without one. `status` is `Memory.status`. A name
             that is missing accepts every value.
         entities: entities of which the memory must name one, as they are written; empty for any memory.
-        linked_to: ids of memories; the memory must supersede or follow one of them, or be a reflection of one. Empty
-            for any memory.
+        linked_to: ids of memories; the memory must have a relation to one of them, supersede one, or be a reflection of
+            one. Empty for any memory.
     """
 
     scope: Scope

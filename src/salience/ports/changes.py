@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from salience.batch import Tokens, Vectors32
-from salience.records import Coordinate, LoggedRecall, Memory, Scope
+from salience.records import Coordinate, LoggedRecall, Memory, Relation, Scope
 
 Interval = tuple[datetime, datetime]
 """The time from the first instant to before the second, in UTC."""
-Distinguish = Callable[[str, str | None, datetime], tuple[tuple[str, ...], Interval | None]]
-"""From a text, its speaker and its `created_at` to `Stored.distinctions` and `Stored.event`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +19,7 @@ class Stored:
 
     Attributes:
         memory: the record.
-        vector: float32[d] of length 1; None while the memory is pending.
+        vector: float32[d] of length 1; zeros if the model knows no word of the text; None while the memory is pending.
         terms: terms of the text in order, with repetitions.
         activations: session key -> turn at which a recall in that session last returned the memory.
         distinctions: details that tell the text from similar ones, each `kind:value` with a kind of `batch.KINDS`;
@@ -146,6 +144,7 @@ class Derive:
         tokens: token vectors. They replace the old ones whenever `vector` is given. Without `vector`, they belong to
             the stored vector of this handle's model, and are skipped if there is none; None then changes nothing.
         event: taken with `distinctions`.
+        relations: to older memories; they replace those of the version.
     """
 
     tenant: str
@@ -157,6 +156,7 @@ class Derive:
     distinctions: tuple[str, ...] | None = None
     tokens: Tokens | None = None
     event: Interval | None = None
+    relations: tuple[Relation, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

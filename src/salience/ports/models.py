@@ -16,6 +16,10 @@ EDGE: Final = 1e-6
 """Tolerance for comparisons of a score or cosine with a threshold, since cosines are float32."""
 
 
+TOKEN_FLOOR: Final = 0.3
+"""`Calibration.token_floor` of minilm: between 0.3 and 0.5 on LoCoMo and on the everyday worlds."""
+
+
 @dataclass(frozen=True)
 class Calibration:
     """The meaning of an embedder's cosines.
@@ -24,16 +28,27 @@ class Calibration:
         cosine, relatedness: knots of a rising line from raw cosine to the relatedness that people judge, [0, 1].
         paraphrase: raw cosine from which two texts count as paraphrases.
         source: name of the data for the fit.
+        token_floor: mean cosine of the tokens of unrelated texts, from which `late_interaction` counts.
     """
 
     cosine: tuple[float, ...]
     relatedness: tuple[float, ...]
     paraphrase: float
     source: str
+    token_floor: float = TOKEN_FLOOR
 
     def related(self, cosines: Floats) -> Floats:
         """Return the relatedness of cosines, by linear interpolation between the knots."""
         return np.interp(cosines, self.cosine, self.relatedness)
+
+
+UNCALIBRATED: Final = Calibration(
+    cosine=(0.0, 1.0),
+    relatedness=(0.0, 1.0),
+    paraphrase=0.90,
+    source="none: this embedder is not calibrated; cosines are used as they are",
+)
+"""For an unknown embedder. The threshold is high, since a wrong merge is worse than a missed one."""
 
 
 @runtime_checkable
@@ -45,6 +60,9 @@ class Embedder(Protocol):
 
     A model that was trained with a prefix before each query, or before each stored text, has `query_prefix` or
     `passage_prefix`; the engine puts it before the text.
+
+    A model that knows no word of some texts has `gives_zeros` True, and returns zeros for such a text: words alone then
+    decide. From any other model, zeros are an error.
     """
 
     @property
@@ -76,7 +94,8 @@ def embeddings(embedder: Embedder, texts: Sequence[str]) -> list[Embedding]:
             raise EmbedderError(f"embedder {embedder.name!r} did not return token vectors of length {size} per text.")
     else:
         vectors = embedder.embed(texts)
-    units = unit_vectors(vectors, embedder.name, len(texts), embedder.dimension)
+    gives_zeros = getattr(embedder, "gives_zeros", False)
+    units = unit_vectors(vectors, embedder.name, len(texts), embedder.dimension, gives_zeros=gives_zeros)
     return [Embedding(*pair) for pair in zip(units, tokens, strict=True)]
 
 

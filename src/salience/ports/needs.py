@@ -70,7 +70,8 @@ class Pruning:
     """Bounds of a score, by which a store may leave out memories that score too little.
 
     A score is the sum of the known channels (value in [0, 1] times weight) and of the rest, times the factors. The
-    scores of all memories that the store leaves out are below `Batch.floor`.
+    scores of all memories that the store leaves out are below `Batch.floor`, also if `by_column` and `by_window` are
+    their values and the factors are at their maximum.
 
     Attributes:
         keep: number of best memories that are needed.
@@ -81,8 +82,9 @@ class Pruning:
         by_window: bounds of channels of time.
         rest: maximum sum of all other summed channels.
         most: maximum product of the factors.
-        drops: states of memories to ignore: `expired`, or `outdated` (another memory is the `successor`).
-        moments: whether to return `Batch.moments`.
+        drops: states of memories to ignore: `expired`.
+        heirs: whether the successor of each memory that is returned, and the memories whose successor is, are needed
+            too: one takes over the score of the other.
     """
 
     keep: int
@@ -98,7 +100,7 @@ class Pruning:
     rest: float = 0.0
     most: float = 1.0
     drops: frozenset[str] = frozenset()
-    moments: bool = False
+    heirs: bool = False
 
     @property
     def total(self) -> float:
@@ -138,15 +140,16 @@ class Need:
     computed for each need, so late turns, edits and forgotten neighbours count. An expired memory, and one without a
     session, has no context.
 
-    The `successor` of a memory is the memory that supersedes it, else the memory of the same fact that was updated last
-    (ties by greater id), among those that are live, visible and not expired, whether or not they pass `filter`. If
-    several supersede it, the one with the greatest id is the successor.
+    The `successor` of a memory is the memory that replaces it (`Memory.relations`), among those that are live, visible
+    and not expired, whether or not they pass `filter`. Of several it is the most probable one, of equals the one with
+    the greatest id.
 
     Attributes:
         scope, filter: see above.
         as_of: the instant of the requested state; None for the present.
         columns: names from `batch.COLUMNS` to return.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
+        is_unknown: whether there is no vector because the model knows no word of the query.
         first_person_vector: unit vector of the query in the first person of a speaker that it names. If given, `cosine`
             and `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
         query_tokens: for ranking: token vectors of the query, and of the query in the first person; empty without.
@@ -155,14 +158,18 @@ class Need:
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
+        is_of_user: whether the query is about the user, so that `speaker_named` is true for memories without a speaker
+            too, if there are any with one.
+        names_user: whether it names the user of the scope, who says "I" in what is stored: `vector` is then the mean of
+            the query and of the query in the first person.
         correctable: terms that may be misspelt. Where no visible memory contains such a term, a store searches for the
             `text.similar_term` that one contains, if any. Its frequencies are then multiplied by
             `batch.CORRECTED`.
         corrections: term -> the similar term to search for, as found by a store that searches in several steps.
         anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
-        specifics: the terms of the query's numbers, dates and names; for the stage `update`.
-        entities, vectors, distinctions, neighbours: whether to return these fields of `Batch`. The neighbours are the
-            context of a memory.
+        specifics: the terms of the query's numbers, dates, names and identifiers; for the stage `replaced`.
+        entities, vectors, distinctions, neighbours, successors: whether to return these fields of `Batch`. The
+            neighbours are the context of a memory.
         candidates, ids, near: see above; None for no such limit.
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
             of memories with rare terms, that suffice. None: every candidate is needed.
@@ -181,6 +188,7 @@ class Need:
     as_of: datetime | None = None
     columns: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
+    is_unknown: bool = False
     first_person_vector: Vectors32 | None = None
     query_tokens: tuple[Tokens, ...] = ()
     terms: tuple[str, ...] = ()
@@ -189,12 +197,15 @@ class Need:
     corrections: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
+    is_of_user: bool = False
+    names_user: bool = False
     anchor: tuple[str, ...] = ()
     specifics: tuple[str, ...] = ()
     entities: bool = False
     vectors: bool = False
     distinctions: bool = False
     neighbours: bool = False
+    successors: bool = False
     candidates: int | None = None
     ids: tuple[str, ...] | None = None
     near: Near | None = None
@@ -216,6 +227,11 @@ class Need:
         if not self.calibrated or self.calibration is None:
             return clipped
         return np.interp(clipped, self.calibration.cosine, self.calibration.relatedness)
+
+    @property
+    def lacks_embedding(self) -> bool:
+        """Whether a query that the model may know has no vector: the embedder or the store's check of it failed."""
+        return self.vector is None and not self.is_unknown
 
     @property
     def wanted(self) -> int:

@@ -12,6 +12,7 @@ from salience.errors import DamagedError
 from salience.ports.browsing import After, Facets, Selection, SessionSummary
 from salience.ports.changes import Answered, Change, Erase, LogRecall, Stored, Touch
 from salience.ports.models import (
+    UNCALIBRATED,
     Calibration,
     Clustering,
     Embedder,
@@ -298,7 +299,6 @@ class Services:
     Attributes:
         store, access_log, embedder, extractor: the ports.
         tokeniser: text to terms, in the store's language.
-        calibration: the meaning of the embedder's cosines.
         clock: returns an aware UTC instant.
         new_id: returns a new id for an instant; ids sort by the order of the calls.
         tenant: of every memory and query.
@@ -306,6 +306,7 @@ class Services:
         answer_limit: largest answer with memories, bytes; None: no limit. Servers have one.
         reranker: reorders the best memories of a recall; None: the profile's order.
         rerank_top: number of memories that the reranker reads, or the limit if it is larger.
+        rerank_timeout: seconds that a recall without a deadline waits for the reranker; None: no limit.
         summariser: writes reflections; None: the text of a reflection is that of its medoid.
         clustering: thresholds for the clusters of reflections.
         fact_reader: reads facts from new texts in which the extractor finds none; None: the extractor alone.
@@ -325,7 +326,6 @@ class Services:
     embedder: Embedder
     extractor: Extractor
     tokeniser: Tokeniser
-    calibration: Calibration
     clock: Callable[[], datetime]
     new_id: Callable[[datetime], str]
     tenant: str
@@ -333,6 +333,7 @@ class Services:
     answer_limit: int | None = None
     reranker: Reranker | None = None
     rerank_top: int = 20
+    rerank_timeout: float | None = None
     summariser: Summariser | None = None
     clustering: Clustering = Clustering()
     fact_reader: FactReader | None = None
@@ -345,3 +346,9 @@ class Services:
     keep_requests: timedelta | None = None
     recall_log: timedelta | None = None
     records_access: bool = True
+
+    @property
+    def calibration(self) -> Calibration:
+        """The meaning of the embedder's cosines; of an unknown embedder it is measured with its first vectors."""
+        found: Calibration = getattr(self.embedder, "calibration", UNCALIBRATED)
+        return found

@@ -11,24 +11,26 @@ from salience.batch import COLUMNS, Batch
 from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning, WindowBound
 from salience.rank.profile import Profile, Term
 from salience.rank.signals import HOUR, SIGNALS, period_bounds
-from salience.rank.stages import ALIVE, LATE, SHORTLIST, State, cut_off_scores, scored, without_speaker
-from salience.records import TIERS
+from salience.rank.stages import ALIVE, LATE, SHORTLIST, State, cut_off_scores, without_speaker
+from salience.records import EMPTY_PERIOD, TIERS
 
-LIFTING: Final = ("spread", "update")
-"""Stages that can give a memory more than the score of its signals."""
-CLEARING: Final = ("expired", "superseded", "outdated", "importance_floor", "same_fact", "near_duplicate")
+LIFTING: Final = ("spread",)
+"""Stages that can give any memory more than the score of its signals."""
+CLEARING: Final = (
+    "expired", "superseded", "replaced", "importance_floor", "same_fact", "near_duplicate", "same_statement",
+)  # fmt: skip
 """Stages that drop a memory however well it fits the query."""
 PRUNABLE: Final = (
     "expired",
-    "outdated",
     "similarity_floor",
     SHORTLIST,
     "score",
-    "update",
+    "replaced",
     "cut_off",
     "threshold",
     "nonzero",
     "near_duplicate",
+    "same_statement",
     "trim",
 )
 """Stages, in this order, whose result does not depend on memories that score too little."""
@@ -37,13 +39,13 @@ KNOWN: Final = ("similarity", "context_similarity", "speaker", "entity")
 MATCHING: Final = ("lexical", "context_lexical")
 """Channels of terms, which a store bounds by their weight and parameters."""
 SPARE: Final = 8
-"""Memories to request beyond the wanted ones, to replace near-duplicates."""
+"""Memories to request beyond the wanted ones, to replace those that collapse."""
 STEPS: Final = 4096
 """Steps of a `ColumnBound`."""
 AGE_STEP: Final = 6 * HOUR
 """Width of a step of a column of instants, in seconds; the steps end now."""
 WIDER: Final = 16
-"""Factor on the requested memories after near-duplicates left too few."""
+"""Factor on the requested memories after collapsed memories left too few."""
 
 
 def is_exact(ranked: State) -> bool:
@@ -64,8 +66,14 @@ def is_settled(ranked: State) -> bool:
     if batch.complete or need.limit == 0:
         return True
     if batch.floor is not None:
-        return least_that_matters(ranked) >= batch.floor
+        return batch.floor == -np.inf or (not _is_of_period(ranked) and least_that_matters(ranked) >= batch.floor)
     return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(ranked)
+
+
+def _is_of_period(ranked: State) -> bool:
+    """Return whether the store left out memories by the weights of a period that holds no row of the batch."""
+    need = ranked.need
+    return need.intent.name == EMPTY_PERIOD and need.pruning is not None and bool(need.pruning.by_window)
 
 
 def may_become_exact(ranked: State) -> bool:
@@ -96,11 +104,11 @@ def _lifts(profile: Profile) -> bool:
 
 
 def _to_pass(ranked: State) -> float:
-    """Return the score that a memory outside the candidates would have to pass."""
+    """Return the score that a memory outside the candidates would have to pass to change the answer."""
     need = ranked.need
     last = float(ranked.scores[ranked.rows[-1]]) if len(ranked.rows) >= need.wanted else -np.inf
     least = -np.inf if need.min_score is None or "threshold" not in ranked.profile.stages else need.min_score
-    return max(last, least)
+    return min(max(last, least), ranked.ordered_from)
 
 
 def ceiling(profile: Profile, need: Need, cosine: float) -> float:
@@ -116,7 +124,18 @@ def ceiling(profile: Profile, need: Need, cosine: float) -> float:
             summed += weights[term.label] * most
         else:
             product *= most ** weights[term.label]
+    product *= _most_lift(profile)
     return summed * product if profile.sums else product
+
+
+def _most_lift(profile: Profile) -> float:
+    """Return the maximum factor by which a memory outside the candidates outdoes the one whose score it takes over.
+
+    With the stage `shortlist` it takes over none.
+    """
+    if "replaced" not in profile.stages or SHORTLIST in profile.stages:
+        return 1.0
+    return float(profile.stage_parameters["replaced"]["lift"]) ** 2
 
 
 def pruning(profile: Profile, need: Need) -> Pruning | None:
@@ -157,14 +176,14 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
     if not channels:
         return None
     return Pruning(
-        keep=max(_update_top(profile), need.wanted + SPARE, _shortlist_top(profile, need)),
+        keep=max(need.wanted + SPARE, _shortlist_top(profile, need)),
         **channels,
         by_column=tuple(by_column),
         by_window=tuple(by_window),
         rest=rest,
-        most=most,
-        drops=frozenset(stages) & {"expired", "outdated"},
-        moments=need.intent.time is not None and bool(need.intent.time.order),
+        most=most * _most_lift(profile),
+        drops=frozenset(stages) & {"expired"},
+        heirs="replaced" in stages,
     )
 
 
@@ -183,12 +202,6 @@ def _column_bound(term: Term, weight: float, need: Need) -> ColumnBound:
     return ColumnBound(column, low, (high - low) / STEPS, np.stack(most))
 
 
-def _update_top(profile: Profile) -> int:
-    """Return how many of the best memories the stage `update` compares; 0 without that stage."""
-    stage = profile.stage_parameters.get("update", {})
-    return int(max(stage.get("top", 0), stage.get("reach", 0)))
-
-
 def _shortlist_top(profile: Profile, need: Need) -> int:
     """Return how many memories the stage `shortlist` keeps; 0 without that stage."""
     top = profile.stage_parameters.get(SHORTLIST, {}).get("top", 0)
@@ -200,6 +213,9 @@ def widen(ranked: State) -> Pruning | None:
     before, floor = ranked.need.pruning, ranked.batch.floor
     if before is None or floor is None or before.least is not None:
         return None
+    if _is_of_period(ranked):  # if no memory of the period can be left out, search by the weights that now count
+        is_empty = floor <= (min(bound.inside for bound in before.by_window) + before.rest) * before.most
+        return pruning(ranked.profile, ranked.need) if is_empty else None
     least = least_that_matters(ranked)
     if least >= floor / 2:
         return replace(before, least=least)
@@ -209,26 +225,21 @@ def widen(ranked: State) -> Pruning | None:
 def least_that_matters(ranked: State) -> float:
     """Return the score that a memory outside the batch would need to change the ranking.
 
-    It would need to be among the best that `update` compares; or to be on the shortlist, or without one to be returned:
-    above the last hit of a full answer, the least score, or the score that `cut_off` requires.
+    It would need to be among those that an order such as "the latest" ranks; or to be on the shortlist, or without one
+    to be returned: above the last hit of a full answer, the least score, or the score that `cut_off` requires.
     """
     profile, need, fates = ranked.profile, ranked.need, ranked.fates
-    compared = np.inf
-    if top := _update_top(profile):
-        own = ranked.first_pass
-        if SHORTLIST not in profile.stages:
-            own = scored(ranked, ranked.parts).scores if ranked.spread else ranked.scores  # without what `update` added
-        compared = float(np.sort(own)[-top]) if len(own) >= top else -np.inf
+    ordered = ranked.ordered_from * (need.pruning.most if need.pruning else 1.0)
     if SHORTLIST in profile.stages:
-        return min(compared, ranked.shortlisted)
+        return min(ordered, ranked.shortlisted)
     least = -np.inf
     if need.min_score is None and "cut_off" in profile.stages:
         rows = np.flatnonzero((fates == ALIVE) | (fates >= profile.stages.index("cut_off")))
         least, content = cut_off_scores(ranked, rows, **profile.stage_parameters["cut_off"])
         if without_speaker(ranked)[rows].max(initial=-np.inf) < content:
-            return min(compared, content)
+            return min(ordered, content)
     elif need.min_score is not None and "threshold" in profile.stages:
         least = need.min_score - EDGE
     if len(ranked.rows) >= need.wanted:
         least = float(ranked.scores[ranked.rows[-1]])
-    return min(compared, least)
+    return min(ordered, least)

@@ -13,7 +13,7 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Rows
 from salience.rank.signals import inverse_document_frequency
-from salience.records import Part
+from salience.records import EMPTY_PERIOD, Part
 
 if TYPE_CHECKING:  # a profile is checked against the features, which are computed from this state
     from salience.rank.stages import State
@@ -27,20 +27,25 @@ class Model:
         intercept: the constant.
         weights: feature -> weight. A feature is a name from `FEATURES`, or the label of a signal: the signal's
             contribution to the score.
-        confident_from: confidence from which a hit is not weak.
+        confident_from: confidence from which a hit answers the query.
+        possible_from: confidence from which it may answer.
     """
 
     intercept: float
     weights: Mapping[str, float]
     confident_from: float = 0.5
+    possible_from: float = 0.25
 
 
 def match(state: State, sources: Rows) -> Floats:
     """Return the larger of `coverage` and similarity, [0, 1].
 
     An answer shares the question's words or its meaning. If half the words match and the meaning is half alike, which
-    often comes from a shared name, the sum of the two is as large as for an answer, and the larger one is not.
+    often comes from a shared name, the sum of the two is as large as for an answer, and the larger one is not. It is 0
+    if no memory lies in the period that the question asks for: no other memory answers it.
     """
+    if state.need.intent.name == EMPTY_PERIOD:
+        return np.zeros(len(sources))
     similarity = state.need.related(state.batch["cosine"][sources])
     return np.maximum(coverage(state.batch)[sources], similarity)
 
@@ -62,20 +67,76 @@ def inverse_rank(_: State, sources: Rows) -> Floats:
     return 1.0 / np.arange(1, len(sources) + 1)
 
 
-FEATURES: Final[Mapping[str, Callable[[State, Rows], Floats]]] = {"match": match, "rank": inverse_rank}
+def margin(state: State, _: Rows) -> Floats:
+    """Return by how much each hit is above the best other memory, as a share of the best score, [-1, 1].
+
+    Memories beyond the limit, the least score and the cut-off are among the others, so that a hit is as sure under any
+    of these; a memory that is surely replaced by a hit (stage `replaced`, parameter `sure`) is not. Neutral: 0, also
+    for the hit of a store without another memory.
+    """
+    scores = state.scores[state.rows]
+    if not len(scores) or scores.max() <= 0:
+        return np.zeros(len(scores))
+    sure = state.profile.stage_parameters.get("replaced", {}).get("sure", 1.0)
+    parents, chance = inherited(state)
+    heirs = parents[(parents != state.rows) & (chance >= sure)]
+    limits = [step for step, name in enumerate(state.profile.stages) if name in LIMITS]
+    rivals = np.setdiff1d(np.union1d(state.rows, np.flatnonzero(np.isin(state.fates, limits))), heirs)
+    best = np.sort(state.scores[rivals])[::-1]
+    if len(best) < 2:
+        return np.zeros(len(scores))
+    ahead: Floats = np.clip((scores - np.where(scores >= best[0], best[1], best[0])) / scores.max(), -1.0, 1.0)
+    return ahead
+
+
+def words(state: State, sources: Rows) -> Floats:
+    """Return the share of the query's terms that each hit contains, by IDF, [0, 1]."""
+    return coverage(state.batch)[sources]
+
+
+def asked(state: State, sources: Rows) -> Floats:
+    """Return the number of terms of the query, as a share of `MANY`, [0, 1]."""
+    return np.full(len(sources), min(len(state.need.terms), MANY) / MANY)
+
+
+def question(state: State, sources: Rows) -> Floats:
+    """Return 1 for a memory that only asks, else 0."""
+    return state.batch["asks"][sources].astype(np.float64)
+
+
+def old(state: State, _: Rows) -> Floats:
+    """Return the probability that another memory replaces each hit, [0, 1]; 0 for a question about the past."""
+    return state.batch["replaced"][state.rows] * (state.need.tense == "present")
+
+
+LIMITS: Final = ("threshold", "cut_off", "trim")
+"""Stages that drop memories which the answer has no room for."""
+MANY: Final = 6
+"""Terms of a long query."""
+FEATURES: Final[Mapping[str, Callable[[State, Rows], Floats]]] = {
+    "match": match,
+    "rank": inverse_rank,
+    "margin": margin,
+    "words": words,
+    "asked": asked,
+    "question": question,
+    "old": old,
+}
 """Features beside the profile's own signals."""
-READS: Final = ("cosine", "terms")
-"""Column and part of the batch that the features read."""
+READS: Final = ("asks", "cosine", "replaced", "terms")
+"""Columns and part of the batch that the features read."""
 
 
-def features(state: State) -> dict[str, Floats]:
+def features(state: State, sources: Rows | None = None) -> dict[str, Floats]:
     """Return feature -> its values, float64[len(state.rows)], for the features that the profile's model names.
 
-    A hit that took over the score of an older memory (stage `update`) has the features of that memory, except its rank.
+    Args:
+        state: after the last stage.
+        sources: intp[len(state.rows)], the row whose features each hit has, except its rank, margin and `old`; by
+            default that of `inherited`.
     """
     profile, model = state.profile, state.profile.confidence
-    older = {row: origin.parent for row, origin in state.spread.items() if origin.link == "update"}
-    sources = np.array([older.get(row, row) for row in state.rows.tolist()], np.intp)
+    sources = inherited(state)[0] if sources is None else sources
     weights = profile.weights(state.need.intent.name)
     combine = {term.label: term.combine for term in profile.terms}
     found = {}
@@ -88,25 +149,66 @@ def features(state: State) -> dict[str, Floats]:
     return found
 
 
+def inherited(state: State) -> tuple[Rows, Floats]:
+    """Return the row whose score each hit took over (stage `replaced`), and the probability of that relation.
+
+    For a hit with a score of its own they are its own row and 1.
+    """
+    links = [state.spread.get(row) for row in state.rows.tolist()]
+    parents = [
+        row if link is None or link.link != "update" else link.parent
+        for row, link in zip(state.rows.tolist(), links, strict=True)
+    ]
+    sources = np.array(parents, np.intp)
+    if (sources == state.rows).all():
+        return sources, np.ones(len(sources))
+    replaced = state.batch["replaced"]
+    chance = np.where(replaced[sources] > 0, replaced[sources], replaced[state.rows])  # the latter for a former state
+    return sources, np.where(sources == state.rows, 1.0, chance)
+
+
 def confidences(state: State) -> Floats | None:
-    """Return the confidence of each of `state.rows`, [0, 1]; None if the profile has no model."""
+    """Return the confidence of each of `state.rows`, [0, 1]; None if the profile has no model.
+
+    A hit that took over a score is as sure as the memory that it replaces, times the probability that it does, or as
+    sure as by its own words.
+    """
     model = state.profile.confidence
     if model is None:
         return None
+    sources, chance = inherited(state)
+    own = _chances(model, state, state.rows)
+    return own if (sources == state.rows).all() else np.maximum(own, chance * _chances(model, state, sources))
+
+
+def _chances(model: Model, state: State, sources: Rows) -> Floats:
     total = np.full(len(state.rows), model.intercept)
-    for name, values in features(state).items():
+    for name, values in features(state, sources).items():
         total += model.weights[name] * values
     chances: Floats = 1.0 / (1.0 + np.exp(-np.clip(total, -500.0, 500.0)))
     return chances
 
 
 def confidence_parts(state: State, place: int) -> tuple[Part, ...]:
-    """Return the terms of the logistic model for the hit at `place` in `state.rows`; empty without a model."""
-    model = state.profile.confidence
-    if model is None:
+    """Return the terms of the logistic model for the hit at `place` in `state.rows`; empty without a model.
+
+    The part `relation` of a hit that took over a score has what the doubt about the relation subtracts.
+    """
+    model, found = state.profile.confidence, confidences(state)
+    if model is None or found is None:
         return ()
+    sources, chance = inherited(state)
+    before = _chances(model, state, sources)
+    is_own = bool(sources[place] == state.rows[place] or found[place] > chance[place] * before[place])
     parts = [Part("intercept", 1.0, model.intercept, model.intercept, "sum")]
-    for name, values in features(state).items():
+    for name, values in features(state, state.rows if is_own else sources).items():
         raw, weight = float(values[place]), model.weights[name]
         parts.append(Part(name, raw, weight, weight * raw, "sum"))
+    if not is_own:
+        doubt = _log_odds(float(found[place])) - sum(part.contribution for part in parts)
+        parts.append(Part("relation", float(chance[place]), 1.0, doubt, "sum"))
     return tuple(parts)
+
+
+def _log_odds(chance: float) -> float:
+    return float(np.log(chance) - np.log1p(-chance))

@@ -71,8 +71,8 @@ class Profile:
         stages, stage_parameters: names of the stages in order, and parameters by name.
         limit, max_limit: default and maximum number of hits.
         min_score: default least score; None for no minimum.
-        weak_below: score without the signal `speaker` below which a hit is marked weak; None marks none. Not used with
-            a `confidence`.
+        weak_below: score without the signal `speaker` below which a hit does not answer; None: every hit answers. Not
+            used with a `confidence`.
         confidence: model of the confidence of hits; None: hits have no confidence.
         threshold_scale: scale of similarities and thresholds: raw cosines or calibrated relatedness.
         candidates: (factor, minimum): rank the factor x limit nearest by cosine, at least the minimum; None ranks every
@@ -206,7 +206,7 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
         "none", "Lowest score of a hit, unless the call gives one. `threshold` and `similarity_floor` read it.",
     ),
     "weak_below": (
-        "none", "Score, without the signal `speaker`, below which a hit is marked `weak`. Excludes `[confidence]`.",
+        "none", "Score, without the signal `speaker`, below which a hit does not answer. Excludes `[confidence]`.",
     ),
     "threshold_scale": ('`"raw"`', '`"raw"` cosines, or `"calibrated"`: the relatedness that people judge.'),
     "first_person": ("`false`", "Also embed a question about a speaker in that speaker's own voice."),
@@ -216,7 +216,8 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "confidence": (
         "none",
         "Model of the probability that a hit answers the question: `intercept`; `weights` by feature (`match`, `rank`, "
-        "labels of signals); `confident_from` (0.5), the probability below which a hit is weak.",
+        "labels of signals); `confident_from` (0.5), the probability from which a hit answers; `possible_from` (0.25), "
+        "from which it may answer.",
     ),
     "signal": (
         "required",
@@ -374,15 +375,16 @@ def _confidence(data: Mapping[str, Any], terms: Iterable[Term]) -> Model | None:
     if "confidence" not in data:
         return None
     if "weak_below" in data:
-        problem = "excludes the table [confidence], from which weak hits follow"
+        problem = "excludes the table [confidence], which judges hits"
         raise ProfileError("weak_below", data["weak_below"], "Leave out one of them.", problem)
-    table = _known("confidence", data["confidence"], ("intercept", "weights", "confident_from"))
+    table = _known("confidence", data["confidence"], ("intercept", "weights", "confident_from", "possible_from"))
     names = [*FEATURES, *(term.label for term in terms)]
     weights = _known("confidence.weights", _required("weights", table, "confidence"), names)
     return Model(
         checks.number("confidence.intercept", _required("intercept", table, "confidence"), -100.0, 100.0),
         {name: checks.number(f"confidence.weights.{name}", weight, -100.0, 100.0) for name, weight in weights.items()},
         checks.number("confidence.confident_from", table.get("confident_from", 0.5), 0.0, 1.0),
+        checks.number("confidence.possible_from", table.get("possible_from", 0.25), 0.0, 1.0),
     )
 
 

@@ -8,9 +8,9 @@ from salience.batch import Batch, Rows
 from salience.ports import EDGE, Need
 from salience.rank.confidence import confidences
 from salience.rank.profile import Profile
-from salience.rank.stages import State, without_speaker
-from salience.rank.update_model import TokenReader
-from salience.records import Part, ScoreDetail, Via
+from salience.rank.signals import holds_period
+from salience.rank.stages import SCORE, SHORTLIST, State, TokenReader, without_speaker
+from salience.records import EMPTY_PERIOD, PERIOD, Part, ScoreDetail, Verdict, Via
 
 
 def rank(profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> State:
@@ -22,23 +22,36 @@ def rank(profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None 
 
 
 def advanced(state: State, step: int) -> State:
-    """Return the state after stage number `step` of the profile."""
+    """Return the state after stage number `step` of the profile.
+
+    Before the first stage that scores, a question for everything in a window in which no row lies becomes an ordinary
+    question: its intent is `EMPTY_PERIOD`.
+    """
+    stages, need = state.profile.stages, state.need
+    is_first = step == min(stages.index(name) for name in (SHORTLIST, SCORE) if name in stages)
+    asks_period = need.intent.name == PERIOD and state.profile.reads_time  # which brings the columns of times
+    if is_first and asks_period and not holds_period(state.batch, need, state.rows):
+        state = replace(state, need=replace(need, intent=replace(need.intent, name=EMPTY_PERIOD)))
     return state.profile.steps[step](replace(state, step=step))
 
 
-def judged(state: State) -> list[tuple[float | None, bool]]:
-    """Return, for each of `state.rows`, its confidence (None if the profile has no model) and whether it is weak.
+def judged(state: State) -> list[tuple[float | None, Verdict]]:
+    """Return, for each of `state.rows`, its confidence (None if the profile has no model) and its verdict.
 
-    A weak hit has a confidence below `confident_from`, or else a score below `weak_below`. The signal `speaker` does
-    not count in that score: a name in the question says whose words are meant, not that they answer it.
+    Without a model, a hit whose score is below `weak_below` does not answer. The signal `speaker` does not count in
+    that score: a name in the question says whose words are meant, not that they answer it.
     """
     profile, found = state.profile, confidences(state)
     if profile.confidence is not None and found is not None:
-        return [(value, value < profile.confidence.confident_from) for value in found.tolist()]
+        sure, possible = profile.confidence.confident_from, profile.confidence.possible_from
+        return [
+            (one, "answers" if one >= sure else "may answer" if one >= possible else "does not answer")
+            for one in found.tolist()
+        ]
     if profile.weak_below is None:
-        return [(None, False)] * len(state.rows)
+        return [(None, "answers")] * len(state.rows)
     low = without_speaker(state)[state.rows] < profile.weak_below - EDGE
-    return [(None, is_weak) for is_weak in low.tolist()]
+    return [(None, "does not answer" if is_low else "answers") for is_low in low.tolist()]
 
 
 def details(state: State, rows: Rows) -> list[ScoreDetail]:

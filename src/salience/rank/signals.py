@@ -23,10 +23,12 @@ DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
 FADED: Final = 0.1
 """Greatest `period` before a window that fades."""
+BESIDE: Final = 0.8
+"""`period` of a memory of the days beside a holiday."""
 STATED: Final = 0.5
 """Greatest `period` of a memory whose text, but not its creation, is about the window."""
-UNRELATED: Final = 0.3
-"""Mean cosine of the tokens of unrelated texts: the median of LoCoMo and of the everyday worlds is 0.3 to 0.5."""
+NAMED: Final = 0.6
+"""Least share of the best sum of signals at which an order such as "the latest" ranks a memory."""
 CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 """Columns from which `recency` can count an age."""
 
@@ -98,8 +100,9 @@ def late_interaction(batch: Batch, need: Need) -> Floats:
     """Return how well single tokens of the query fit the memory and its neighbours in the session, [0, 1].
 
     For each token of the query it takes the largest cosine to a token of these texts; the mean of them is scaled so
-    that unrelated texts are near 0 (see `UNRELATED`). Where that is unknown it is the mean of `similarity` and
-    `context_similarity`: for memories outside the shortlist, and for those without token vectors.
+    that unrelated texts are near 0 under every embedder (see `Calibration.token_floor`). Where it is unknown it is the
+    mean of `similarity` and `context_similarity`: for memories outside the shortlist, and for those without token
+    vectors.
 
     Source: Khattab and Zaharia, ColBERT (2020): MaxSim.
     """
@@ -107,13 +110,14 @@ def late_interaction(batch: Batch, need: Need) -> Floats:
     return pooled if batch.late is None else np.where(np.isnan(batch.late), pooled, batch.late)
 
 
-def max_sim(query: Sequence[Tokens], texts: Sequence[Tokens | None], groups: Rows) -> Floats:
+def max_sim(query: Sequence[Tokens], texts: Sequence[Tokens | None], groups: Rows, floor: float) -> Floats:
     """Return float64[n], the `late_interaction` of n groups of texts; NaN for a group whose first text has no tokens.
 
     Args:
         query: token vectors of the query, and of the query in the first person; the better one counts.
         texts: token vectors of m texts; None for a text without.
         groups: intp[n, g], the texts of each group; -1 for none.
+        floor: the mean that becomes 0, as of unrelated texts; 1 stays 1.
     """
     held = [place for place, tokens in enumerate(texts) if tokens is not None and len(tokens)]
     found = np.full(len(groups), np.nan)
@@ -132,7 +136,7 @@ def max_sim(query: Sequence[Tokens], texts: Sequence[Tokens | None], groups: Row
         total = padded[of_group].max(axis=1).sum(axis=1, dtype=np.float64)
         best = np.maximum(best, total / (len(own) * TOKEN_SCALE**2))
     known = of_group[:, 0] >= 0
-    found[known] = np.clip((best[known] - UNRELATED) / (1 - UNRELATED), 0.0, 1.0)
+    found[known] = np.clip((best[known] - floor) / (1 - floor), 0.0, 1.0)
     return found
 
 
@@ -219,22 +223,28 @@ def entity(batch: Batch, need: Need) -> Floats:
     return rarity
 
 
+def statement(batch: Batch, need: Need, *, floor: float) -> Floats:
+    """Return 1, or `floor` for a memory that only asks, [floor, 1]: a question answers no question."""
+    return np.where(batch["asks"], floor, 1.0)
+
+
 def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats:
     """Return how well the memory's time fits the time that the query names, [floor, 1]; 1 if it names none.
 
     The time of a memory is its `created_at`, or the time that its text states if that fits better: the fit is at least
-    the share of that time that lies in the window. For `created_at`, it is 1 inside the window of the query. Outside it
-    falls towards `floor` as exp(-distance / (length of the window + slack)); an open window has length 0. A window
-    bounded by an event ("before the move") ends at the memory that names the event best, and only `created_at` counts
-    for it and for sessions. An order ("the latest") falls linearly from the wanted end of the living memories to the
-    other end.
+    the share of that time that lies in the window. For `created_at`, it is 1 inside the window of the query, and in the
+    days beside a holiday. Outside it falls towards `floor` as exp(-distance / (length of the window + slack)); an open
+    window has length 0. A window bounded by an event ("before the move") ends at the memory that names the event best,
+    and only `created_at` counts for it and for sessions. An order ("the latest") falls linearly from the wanted end to
+    the other end of the living memories that fit the query nearly as well as the best one (`NAMED`), and is `floor` for
+    all others: a newer memory about something else does not rise.
     """
     fit = np.ones(len(batch))
     cue = need.intent.time
     if cue is None or not len(batch):
         return floor + (1.0 - floor) * fit
     moments = batch["created_at"]
-    start, end = _seconds(cue.start, -np.inf), _seconds(cue.end, np.inf)
+    start, end = _seconds(cue.told_from or cue.start, -np.inf), _seconds(cue.told_until or cue.end, np.inf)
     event = _event(batch, need) if cue.relation is not None else None
     if event is not None:
         start, end = (start, min(end, event)) if cue.relation == "before" else (max(start, event), end)
@@ -251,8 +261,8 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
 def period(batch: Batch, need: Need) -> Floats:
     """Return how well the memory's time fits the window that the query names, [0, 1]; 0 if it names no window.
 
-    It is 1 if `created_at` lies in the window. A text that states a time ("yesterday I had dinner") gives `STATED`
-    times the share of that time that lies in the window, if that is more.
+    It is 1 if `created_at` lies in the window, and `BESIDE` in the days beside a holiday. A text that states a time
+    ("yesterday I had dinner") gives `STATED` times the share of that time that lies in the window, if that is more.
 
     A window that fades, such as that of "recently", gives 1 at its end and falls to 0.5 at its start. Memories before
     it have at most 0.1, falling with their distance as exp(-distance / length), so that the latest come first.
@@ -263,6 +273,9 @@ def period(batch: Batch, need: Need) -> Floats:
     moments, (start, end) = batch["created_at"], _window(cue, need)
     inside = (moments >= start) & (moments < end)
     fit = inside.astype(np.float64)
+    if cue.told_from and cue.told_until:
+        told = (moments >= cue.told_from.timestamp()) & (moments < cue.told_until.timestamp())
+        fit = np.maximum(fit, BESIDE * told)
     if cue.fades:
         age = (end - moments) / (end - start)
         fit = np.where(
@@ -287,7 +300,8 @@ def period_bounds(need: Need, weight: float) -> list[WindowBound]:
     if cue is None or not weight or (cue.start is None and cue.end is None):
         return []
     window = _window(cue, need)
-    bounds = [WindowBound("created_at", "created_at", *window, weight, weight * FADED if cue.fades else 0.0)]
+    told = (cue.told_from.timestamp(), cue.told_until.timestamp()) if cue.told_from and cue.told_until else window
+    bounds = [WindowBound("created_at", "created_at", *told, weight, weight * FADED if cue.fades else 0.0)]
     if cue.sessions is None:
         bounds.append(WindowBound("event_start", "event_end", *window, weight * STATED, 0.0))
     return bounds
@@ -315,13 +329,25 @@ def _event(batch: Batch, need: Need) -> float | None:
 
 
 def _order(batch: Batch, cue: TimeCue) -> Floats:
-    """Return the rank of each moment among the living memories, scaled to [0, 1]; 1 is the wanted end."""
-    moments = batch["created_at"]
-    distinct = np.unique(moments[batch["alive"]]) if batch.moments is None else batch.moments
-    if len(distinct) < 2:
-        return np.ones(len(moments))
-    place = np.clip(np.searchsorted(distinct, moments) / (len(distinct) - 1), 0.0, 1.0)
-    return place if cue.order == "latest" else 1.0 - place
+    """Return the rank of each moment among those of the `ordered` memories, scaled to [0, 1]; 1 is the wanted end.
+
+    It is 0 for all other memories.
+    """
+    moments, ordered = batch["created_at"], batch["ordered"]
+    distinct = np.unique(moments[ordered])
+    place = np.clip(np.searchsorted(distinct, moments) / max(len(distinct) - 1, 1), 0.0, 1.0)
+    found = place if cue.order == "latest" and len(distinct) > 1 else 1.0 - place
+    return np.where(ordered, found, 0.0)
+
+
+def holds_period(batch: Batch, need: Need, rows: Rows) -> bool:
+    """Return whether any of `rows` lies in the window that the query names.
+
+    It does if it was created then, or if the window holds a fifth of the time that the text states: "in March" says
+    little of 3 March. A window that fades always holds the latest memories.
+    """
+    cue = need.intent.time
+    return cue is not None and (cue.fades or bool((period(batch, need)[rows] >= FADED).any()))
 
 
 def importance(batch: Batch, need: Need, *, floor: float) -> Floats:
@@ -462,6 +488,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
     "context_lexical": Signal(context_lexical, 0, 1, ("terms", "windows"), parameters=_BM25),
     "speaker": Signal(speaker, 0, 1, ("speaker_named",)),
     "entity": Signal(entity, 0, 1, ("entities",)),
+    "statement": Signal(statement, 0, 1, ("asks",), parameters={"floor": Parameter(0.0, 1.0, 0.8)}),
     "time": Signal(
         time,
         0,

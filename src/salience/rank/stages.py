@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -10,16 +11,16 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, cosines
-from salience.ports import EDGE, Need
-from salience.rank.signals import SIGNALS, Parameter, max_sim
-from salience.rank.update_model import TokenReader, chances_of_updates, update_model
-from salience.rank.updates import Likeness, about_another, updates
+from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Vectors, cosines
+from salience.ports import EDGE, TOKEN_FLOOR, Need
+from salience.rank.signals import NAMED, SIGNALS, Parameter, max_sim
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
 
 Mask = NDArray[np.bool_]
+TokenReader = Callable[[list[str]], Sequence[Tokens | None]]
+"""From ids to the token vectors of these memories; None for a memory without."""
 ALIVE: Final = -1
 """Value of `State.fates` for a row that no stage has dropped."""
 NOBODY: Final = -1
@@ -28,10 +29,14 @@ BLOCK: Final = 32
 """Most rows that `near_duplicate` compares at a time."""
 LATE: Final = "late_interaction"
 """The signal that is known for the memories of the shortlist alone."""
+TIME: Final = "time"
+"""The signal that can depend on the values of the others."""
 SHORTLIST: Final = "shortlist"
 """The stage that chooses the candidates for the answer by a first pass, if a profile has it."""
 SCORE: Final = "score"
 """The stage that computes the scores; every profile has it once."""
+OWN: Final = ("time", "weight")
+"""Signals that a memory does not take over from the one that it replaces."""
 ORDERED: Final = (("number",), ("date",), ("name", "claim"))
 """Kinds of distinctions that `covers` compares in the order of the text, each group as one sequence."""
 
@@ -69,6 +74,7 @@ class State:
         tokens: from ids to token vectors, for `shortlist`; None if the store or the query has none.
         first_pass: float64[n], the scores by which `shortlist` chose; empty before it.
         shortlisted: the least of them on a full shortlist; -inf if it holds every row.
+        ordered_from: the least sum of signals of the rows that an order such as "the latest" ranks; inf without one.
         step: number of the current stage.
     """
 
@@ -86,6 +92,7 @@ class State:
     tokens: TokenReader | None = None
     first_pass: Floats = field(default_factory=lambda: np.empty(0))
     shortlisted: float = -np.inf
+    ordered_from: float = np.inf
     step: int = 0
 
     @classmethod
@@ -154,21 +161,6 @@ def superseded(state: State) -> State:
     return state.drop({row: successor[code] for row, code in zip(older.tolist(), codes[older].tolist(), strict=True)})
 
 
-def outdated(state: State) -> State:
-    """Drop memories that have a successor, whether it is among the candidates or not.
-
-    Unlike `superseded` and `same_fact`, this keeps an older memory out even if a filter excludes the newer one.
-    """
-    codes, successors = state.batch["code"], state.batch["successor"]
-    old = state.rows[successors[state.rows] >= 0]
-    if not len(old):
-        return state
-    place = dict(zip(codes.tolist(), range(len(codes)), strict=True))
-    return state.drop(
-        {row: place.get(code, NOBODY) for row, code in zip(old.tolist(), successors[old].tolist(), strict=True)}
-    )
-
-
 def importance_floor(state: State, *, minimum: float) -> State:
     """Drop memories with an importance below `minimum`. Source: memorysync, retrieval threshold."""
     return state.keep_where(state.batch["importance"] >= minimum)
@@ -202,12 +194,14 @@ def shortlist(state: State, *, top: int) -> State:
     count = max(top, 2 * state.need.wanted)
     kept = first.rows[:count]
     least = float(first.scores[kept[-1]]) if len(first.rows) > count else -np.inf
+    kept = np.intersect1d(with_heirs(state.batch, kept), state.rows)
     return replace(
-        state.keep(np.sort(kept)),
+        state.keep(kept),
         batch=replace(state.batch, late=late_column(state, kept)),
         parts=first.parts,
         first_pass=first.scores,
         shortlisted=least,
+        ordered_from=first.ordered_from,
     )
 
 
@@ -226,7 +220,8 @@ def late_column(state: State, rows: Rows) -> Floats | None:
     if ids[0] == "":  # no neighbour
         ids, places = ids[1:], places - 1
     column = np.full(len(batch), np.nan)
-    column[rows] = max_sim(state.need.query_tokens, state.tokens(ids.tolist()), places)
+    floor = TOKEN_FLOOR if state.need.calibration is None else state.need.calibration.token_floor
+    column[rows] = max_sim(state.need.query_tokens, state.tokens(ids.tolist()), places, floor)
     return column
 
 
@@ -234,18 +229,22 @@ def score(state: State) -> State:
     """Compute every row's score and sort the remaining rows, best first, ties by id.
 
     score = sum of (weight x value) over summed signals, times the product of (value ^ weight) over multiplying signals.
-    Signals whose value `shortlist` has computed keep it: they may depend on the rows that it drops.
+    Signals whose value `shortlist` has computed keep it: they may depend on the rows that it drops. The signal `time`
+    comes last, since an order such as "the latest" ranks only rows whose other signals are near those of the best row.
     """
     batch, known = state.batch.with_columns(alive=state.alive), state.parts
-    return scored(
-        state,
-        {
-            term.label: known[term.label]
-            if term.label in known and term.signal != LATE
-            else SIGNALS[term.signal].formula(batch, state.need, **term.parameters)
-            for term in state.profile.terms
-        },
-    )
+    parts, sums, weights = dict[str, Floats](), np.zeros(len(batch)), state.profile.weights(state.need.intent.name)
+    cue, ordered_from = state.need.intent.time, state.ordered_from
+    for term in sorted(state.profile.terms, key=lambda term: term.signal == TIME):
+        is_known = term.label in known and term.signal != LATE
+        if term.signal == TIME and cue is not None and cue.order and not is_known:
+            ordered_from = NAMED * float(sums[state.rows].max(initial=0.0))
+            batch = batch.with_columns(ordered=state.alive & (sums >= ordered_from))
+        formula = SIGNALS[term.signal].formula
+        parts[term.label] = known[term.label] if is_known else formula(batch, state.need, **term.parameters)
+        if term.combine == "sum":
+            sums += weights[term.label] * parts[term.label]
+    return scored(replace(state, ordered_from=ordered_from), parts)
 
 
 def scored(state: State, parts: Mapping[str, Floats]) -> State:
@@ -282,13 +281,46 @@ def nonzero(state: State) -> State:
     return state.keep_where(state.scores > 0)
 
 
+def same_statement(state: State) -> State:
+    """Collapse each memory into the kept memory that ranks higher and makes the same statement.
+
+    Two memories make the same statement if one speaker said the same words, with the same case and signs, and of the
+    same time if the words depend on when they were said ("yesterday"). White space, a full stop, quotation marks around
+    the text, its first capital, words before it such as "please", and contractions do not count (see `statement` in
+    `extract/distinctions.py`). The stage looks no further down than the limit needs.
+    """
+    distinctions = state.batch.distinctions
+    if distinctions is None:
+        return state
+    kept, fallen, first = 0, dict[int, int](), dict[int, int]()
+    for row in state.rows.tolist():
+        if kept == state.need.wanted:
+            break
+        made = _of_kinds(distinctions.of_row(row), "same")
+        keeper = first.setdefault(made[0], row) if made else row  # nothing is known of a memory of an older process
+        if keeper == row:
+            kept += 1
+        else:
+            fallen[row] = keeper
+    return _collapse(state, fallen)
+
+
+def _collapse(state: State, fallen: Mapping[int, int]) -> State:
+    """Return the state without the rows in `fallen`, a mapping to the row that absorbs each."""
+    absorbed: dict[int, tuple[int, ...]] = {}
+    for row, keeper in fallen.items():
+        absorbed[keeper] = (*absorbed.get(keeper, ()), row)
+    return replace(state.drop(fallen), absorbed=absorbed) if fallen else state
+
+
 def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
-    """Collapse each memory into the most similar kept memory that ranks higher and says the same.
+    """Collapse each memory into the most similar kept memory that ranks higher and says the same in similar words.
 
     Two memories say the same if their cosine is at least `paraphrase` (by default the embedder's calibrated threshold)
-    and the kept one `covers` the other, so that no number, date, name, negation or speaker is lost. The stage looks no
-    further down than the limit needs. Source: memorysync, Semantic Dedup Threshold; `covers` is an addition, since
-    embedding models hardly see such differences.
+    and the kept one `covers` the other, so that no number, date, name, English negation or speaker is lost. It can hide
+    a memory that differs in another word; `same_statement` does not. The stage looks no further down than the limit
+    needs. Source: memorysync, Semantic Dedup Threshold; `covers` is an addition, since embedding models hardly see such
+    differences.
     """
     vectors, calibration = state.batch.vectors, state.need.calibration
     least = calibration.paraphrase if paraphrase is None and calibration else paraphrase
@@ -300,10 +332,7 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
         again = _keepers(vectors, state.batch.distinctions, [*kept, *block], len(kept), least - EDGE)
         kept += [row for row in block if row not in again]
         fallen |= again
-    absorbed: dict[int, tuple[int, ...]] = {}
-    for row, keeper in fallen.items():
-        absorbed[keeper] = (*absorbed.get(keeper, ()), row)
-    return replace(state.drop(fallen), absorbed=absorbed) if fallen else state
+    return _collapse(state, fallen)
 
 
 def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
@@ -332,7 +361,7 @@ def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int
 
 
 def covers(kept: Sequence[int], other: Sequence[int]) -> bool:
-    """Return whether a reader of `kept` misses nothing that distinguishes the text of `other`.
+    """Return whether a reader of `kept` misses no distinction of `other`: the rule of memorysync's `near_duplicate`.
 
     Both texts must have the same speaker, or none. Texts that are equal in normal form cover each other. Any other kept
     text must make the same claims (a negation more or less reverses the meaning) and contain all numbers, dates and
@@ -415,52 +444,94 @@ def _nearest(closeness: Floats, mask: Mask, count: int) -> Rows:
     return places[np.argsort(-closeness[places], kind="stable")[:count]]
 
 
-def update(state: State, *, top: int, reach: int, lift: float, sure: float, surer: float, **likeness: float) -> State:
-    """Rank the newer of two statements about the same thing before the older one; both stay.
+def replaced(state: State, *, sure: float, lift: float) -> State:
+    """Rank the memory that replaces another one in its place, and drop those that a caller replaced.
 
-    A row that updates one of the `top` best rows takes over `lift` times the older row's summed score if that exceeds
-    its own: the current state comes first, however well the older words fit the query. The newer row keeps its own
-    factors, so that a time named by the query and its own confidence still count. For a question about a state that is
-    over ("where did I live before?"), the older row takes over the newer one's score instead.
+    The newer memory takes over `lift` times the score of the older one if that exceeds its own: the present state comes
+    first, however well the older words fit the query. It keeps its own `OWN` factors, so that a time named by the query
+    and its own confidence still count. For a question about a state that is over ("where did I live before?"),
+    the older one takes over the score of the newer one; for another question about the past, none does.
 
-    If the package has a model of updates for the embedder, and the store has token vectors, the newer row may be any of
-    the `reach` best rows, and needs a probability of `sure`; of `surer` if it is a turn of a conversation (it has a
-    speaker) or the question is another one about the past. Of the `top` best rows, one also updates another by the
-    thresholds of `Likeness` (see `updates`), with any embedder. No row updates another if the query names something
-    that only the other one is about (see `about_another`).
+    Of a relation with the probability p, the memory that gains has the expected score p x the other's + (1 - p) x its
+    own; it gains only if that is at least `sure` x the other's. No memory gains from one that has something that the
+    query names and it lacks itself (`Need.specifics`): the literal question wins. A memory that a caller replaced is
+    not in the answer, so the newer one takes its place for every question.
     """
-    need, model = state.need, update_model()
-    pool = state.rows[: max(top, reach)]
-    pool = pool[state.factors[pool] > 0]
-    best = pool[np.isin(pool, state.rows[:top])]
-    found = np.zeros((len(pool), len(pool)), np.bool_)
-    if state.tokens is not None and need.embedder == model.embedder:
-        chances = chances_of_updates(model, state.batch, need, pool, len(best), state.tokens)
-        doubtful = (state.batch["speaker"][pool] >= 0) | (need.tense == "past")
-        found |= chances >= np.where(doubtful, surer, sure) - EDGE
-    found[: len(best), : len(best)] |= updates(state.batch, best, need.calibration, Likeness(**likeness)).T
-    if not found.any():
+    batch, need = state.batch, state.need
+    if batch.successors is None:
         return state
-    if need.tense == "former":
-        found = found.T
-    found &= ~about_another(need, state.batch, pool)
-    changed, made = np.flatnonzero(found.any(axis=0)), state.batch["created_at"][pool]
-    order = np.argsort(-made[changed] if need.tense == "former" else made[changed], kind="stable")
-    scores, gained = state.scores.copy(), dict[int, Spread]()
-    for place in changed[order].tolist():  # each after those that it follows, so that the last of three is first
-        row, others = int(pool[place]), pool[found[:, place]]
-        factors = state.factors[row] / state.factors[others]
-        factors = np.where(factors >= 1, lift, 1.0) * factors
-        parent = int((scores[others] * factors).argmax())
-        if scores[others[parent]] * factors[parent] > scores[row]:
-            gained[row] = Spread(
-                int(others[parent]), float(scores[others[parent]]), float(factors[parent]), 1, "update"
-            )
-            scores[row] = gained[row].activation
+    older = np.flatnonzero(batch.successors != "")
+    if not len(older):
+        return state
+    newer = np.minimum(np.searchsorted(batch.ids, batch.successors[older]), len(batch) - 1)
+    alive, said = state.alive, batch["replaced"][older] >= 1.0 - EDGE
+    there = batch.ids[newer] == batch.successors[older]  # a filter may leave the newer one out
+    said &= alive[older]
+    gone = dict(zip(older[said].tolist(), np.where(there, newer, NOBODY)[said].tolist(), strict=True))
+    usable = there & alive[older] & alive[newer]
+    usable &= (state.factors[older] > 0) & (state.factors[newer] > 0)
+    if need.tense == "past":
+        usable &= said
+    return _passed_on(state, older[usable], newer[usable], said[usable], sure, lift).drop(gone)
+
+
+def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, lift: float) -> State:
+    """Return the state with the scores that pairs pass on, see `replaced`; a chain passes them to its end.
+
+    Each further link of a chain lifts the score by the square root of the lift before, so that a whole chain lifts it
+    by less than `lift` ^ 2, which `bounds` relies on.
+    """
+    need, batch = state.need, state.batch
+    backwards = np.full(len(older), need.tense == "former") & ~said
+    given, taking = np.where(backwards, newer, older), np.where(backwards, older, newer)
+    chance = batch["replaced"][older]
+    expected = chance * state.scores[given] + (1.0 - chance) * state.scores[taking]
+    lacking = _lacks(need, batch, given, taking) | (expected < (sure - EDGE) * state.scores[given])
+    kept = said | ~lacking
+    given, taking, backwards = given[kept], taking[kept], backwards[kept]
+    order = np.lexsort((batch["created_at"][given] * np.where(backwards, -1, 1), backwards))
+    scores, gained, lifts, own = state.scores.copy(), dict[int, Spread](), dict[int, float](), np.ones(len(batch))
+    weights = state.profile.weights(need.intent.name)
+    for term in state.profile.terms:
+        if term.signal in OWN and term.combine == "product":
+            own *= state.parts[term.label] ** weights[term.label]
+    for giver, row in zip(given[order].tolist(), taking[order].tolist(), strict=True):
+        factor = float(own[row] / own[giver])
+        lifted = math.sqrt(lifts[giver]) if giver in lifts else lift
+        factor *= lifted if factor >= 1 else 1.0
+        if scores[giver] * factor > scores[row]:
+            gained[row] = Spread(giver, float(scores[giver]), factor, 1, "update")
+            scores[row], lifts[row] = gained[row].activation, lifted
     if not gained:
         return state
-    rows = best_first(scores, state.rows)
-    return replace(state, rows=rows, scores=scores, spread={**state.spread, **gained})
+    return replace(state, rows=best_first(scores, state.rows), scores=scores, spread={**state.spread, **gained})
+
+
+def _lacks(need: Need, batch: Batch, given: Rows, taking: Rows) -> Mask:
+    """Return bool[n], whether a row of `given` has a term of `need.specifics` that the row of `taking` lacks."""
+    lacks = np.zeros(len(given), np.bool_)
+    if batch.lexicon is not None:
+        for term in need.specifics:
+            holding = batch.lexicon.postings.of_term(need.terms.index(term))[0]
+            lacks |= np.isin(given, holding) & ~np.isin(taking, holding)
+    return lacks
+
+
+def with_heirs(batch: Batch, rows: Rows) -> Rows:
+    """Return rows, ascending, with those that replace them or are replaced by them, to the ends of chains."""
+    if batch.successors is None:
+        return np.sort(rows)
+    held = np.zeros(len(batch), np.bool_)
+    held[rows] = True
+    older = np.flatnonzero(batch.successors != "")
+    newer = np.minimum(np.searchsorted(batch.ids, batch.successors[older]), len(batch) - 1)
+    there = batch.ids[newer] == batch.successors[older]
+    older, newer, before = older[there], newer[there], -1
+    while (count := int(np.count_nonzero(held))) > before:
+        before = count
+        held[newer[held[older]]] = True
+        held[older[held[newer]]] = True
+    return np.flatnonzero(held)
 
 
 def cut_off(state: State, **rule: float) -> State:
@@ -489,11 +560,14 @@ def cut_off_scores(
     state: State, rows: Rows, alone: float, growth: float, most: float, share: float, content: float
 ) -> tuple[float, float]:
     """Return the score that `cut_off` requires of `rows`, and the score that one needs without the signal `speaker`."""
-    batch = state.batch
+    batch, stages = state.batch, state.profile.stages
     if batch.participants is not None:
         participants = batch.participants
     else:  # an index of a database returned the nearest memories: the terms of all visible ones are counted
-        participants = max(len(rows), 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents)
+        scored = len(rows)
+        if "replaced" in stages:  # a store that counts them does not know which ones that stage drops
+            scored += int(np.count_nonzero(state.fates == stages.index("replaced")))
+        participants = max(scored, 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents)
     chance: float = min(alone * participants**growth, most)
     return max(chance, share * float(state.scores[rows].max(initial=0.0))) - EDGE, content * chance - EDGE
 
@@ -515,7 +589,6 @@ def trim(state: State) -> State:
 STAGES: Final[Mapping[str, Stage]] = {
     "expired": Stage(expired, after_score=False, reads=("expires_at",)),
     "superseded": Stage(superseded, after_score=False, reads=("code", "supersedes")),
-    "outdated": Stage(outdated, after_score=False, reads=("code", "successor")),
     "importance_floor": Stage(
         importance_floor,
         after_score=False,
@@ -528,6 +601,7 @@ STAGES: Final[Mapping[str, Stage]] = {
     SCORE: Stage(score, after_score=False),
     "nonzero": Stage(nonzero, after_score=True),
     "threshold": Stage(threshold, after_score=True),
+    "same_statement": Stage(same_statement, after_score=True, reads=("distinctions",)),
     "near_duplicate": Stage(
         near_duplicate,
         after_score=True,
@@ -545,20 +619,13 @@ STAGES: Final[Mapping[str, Stage]] = {
             "links": Parameter(0, 100, 5, integer=True),
         },
     ),
-    "update": Stage(
-        update,
+    "replaced": Stage(
+        replaced,
         after_score=True,
-        reads=("cosine", "created_at", "speaker", "terms", "vectors", "distinctions"),
+        reads=("created_at", "replaced", "successors", "terms"),
         parameters={
-            "top": Parameter(2, 1000, 20, integer=True),
-            "reach": Parameter(2, 1000, 40, integer=True),
+            "sure": Parameter(0.0, 1.0, 0.9),
             "lift": Parameter(1.0, 10.0, 1.01),
-            "sure": Parameter(0.0, 1.0, 0.7),
-            "surer": Parameter(0.0, 1.0, 0.99),
-            "alike": Parameter(0.0, 1.0, 0.58),
-            "same": Parameter(0.0, 1.0, 0.76),
-            "terms": Parameter(0.0, 1.0, 0.4),
-            "kept": Parameter(0.0, 1.0, 0.7),
         },
     ),
     "cut_off": Stage(

@@ -14,14 +14,18 @@ from salience.records.answers import (
     Recall,
     Receipt,
     ScoreDetail,
+    Verdict,
     Via,
     Waypoint,
 )
 from salience.records.memory import (
     ANY,
+    CALLER,
     CHANGES,
+    FACT,
     KINDS,
     NARROWING,
+    RELATIONS,
     SCOPE_LEVELS,
     TIERS,
     UNSET,
@@ -29,11 +33,13 @@ from salience.records.memory import (
     Draft,
     Memory,
     OutOfScope,
+    Relation,
+    Replacement,
     Scope,
     Unset,
     Wildcard,
 )
-from salience.records.query import PERIOD, Filter, Intent, Query, TimeCue
+from salience.records.query import EMPTY_PERIOD, PERIOD, Filter, Intent, Query, TimeCue
 from salience.records.reports import (
     ActivityDay,
     ChangesPage,
@@ -63,11 +69,12 @@ from salience.records.reports import (
 )
 
 __all__ = [
-    "ANY", "BOUNDS", "CHANGES", "KINDS", "NARROWING", "PERIOD", "RIGHTS", "SCOPE_LEVELS", "TIERS", "UNSET",
-    "ActivityDay", "ApiKey", "ChangesPage", "ConsolidateReport", "Context", "Contradiction", "Coordinate", "Copied",
-    "CopyReport", "DatabaseState", "Distributed", "DoctorReport", "Draft", "Erased", "Explanation", "Filter",
-    "Finding", "Grant", "Hit", "IndexState", "Indexed", "Intent", "Judged", "Label", "LoggedHit", "LoggedRecall",
-    "Memory", "OutOfScope", "Page", "Part", "Query", "Recall", "RecallLogPage", "Receipt", "ReembedReport",
-    "ReflectReport", "ReviewItem", "ReviewPage", "Scope", "ScoreDetail", "SessionReport", "Stats", "TableState",
-    "TimeCue", "TransferReport", "Unset", "Upgraded", "UpkeepReport", "Version", "Via", "Waypoint", "Wildcard",
+    "ANY", "BOUNDS", "CALLER", "CHANGES", "EMPTY_PERIOD", "FACT", "KINDS", "NARROWING", "PERIOD", "RELATIONS",
+    "RIGHTS", "SCOPE_LEVELS", "TIERS", "UNSET", "ActivityDay", "ApiKey", "ChangesPage", "ConsolidateReport", "Context",
+    "Contradiction", "Coordinate", "Copied", "CopyReport", "DatabaseState", "Distributed", "DoctorReport", "Draft",
+    "Erased", "Explanation", "Filter", "Finding", "Grant", "Hit", "IndexState", "Indexed", "Intent", "Judged",
+    "Label", "LoggedHit", "LoggedRecall", "Memory", "OutOfScope", "Page", "Part", "Query", "Recall",
+    "RecallLogPage", "Receipt", "ReembedReport", "ReflectReport", "Relation", "Replacement", "ReviewItem",
+    "ReviewPage", "Scope", "ScoreDetail", "SessionReport", "Stats", "TableState", "TimeCue", "TransferReport",
+    "Unset", "Upgraded", "UpkeepReport", "Verdict", "Version", "Via", "Waypoint", "Wildcard",
 ]  # fmt: skip

@@ -82,7 +82,7 @@ class ApiKey:
         object.__setattr__(self, "bound", bound_of(self.bound))
         for name in ("created_at", "expires_at", "revoked_at"):
             if name == "created_at" or getattr(self, name) is not None:
-                object.__setattr__(self, name, checks.instant(name, getattr(self, name)))
+                object.__setattr__(self, name, checks.aware(name, getattr(self, name)))
         if self.expires_at is not None and self.expires_at <= self.created_at:
             at = self.expires_at.isoformat()
             raise InputError("expires_at", at, "Give an instant that is still to come.", f"{at} is in the past")

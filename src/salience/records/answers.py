@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
+from salience.records.ids import short_id
 from salience.records.memory import Memory, OutOfScope, Scope
 from salience.records.query import Intent
 
@@ -32,14 +33,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Via:
-    """The memory that gave a hit its score: by spreading activation, or because the hit is its update.
+    """The memory that gave a hit its score: by spreading activation, or because the hit replaces it.
 
     Attributes:
         id: the parent memory.
         score: the parent's score.
         factor: factor of one hop, > 0.
         hops: number of hops.
-        link: `neighbour` (similar vectors), `entity` (a shared name), `update` (the hit says the same later).
+        link: `neighbour` (similar vectors), `entity` (a shared name), `update` (the hit replaces the parent).
     """
 
     id: str
@@ -109,6 +110,12 @@ class ScoreDetail:
         return cls(parts, data["final"], None if data["via"] is None else Via(**data["via"]))
 
 
+Verdict = Literal["answers", "may answer", "does not answer"]
+"""Whether a memory answers a question, as its confidence says."""
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+"""The verdicts, the best first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A memory that a recall returned, with its score.
@@ -120,7 +127,9 @@ class Hit:
         via: the memory that gave the hit a higher score than its own, if any.
         absorbed: ids of near-duplicates that were collapsed into this hit, best first.
         rerank: the reranker's score, which orders the hits; None without a reranker.
-        weak: whether the memory may well not answer the query: its confidence is below the profile's `confident_from`.
+        verdict: `answers` if its confidence is at least the profile's `confident_from`, `may answer` if it is at least
+            `possible_from`, else `does not answer`. Without a `[confidence]`, a score below `weak_below` does not.
+        weak: whether the verdict is not `answers`.
         confidence: calibrated probability, [0, 1], that the memory answers the query; None if the profile has no
             `[confidence]`. A reranker does not change it.
     """
@@ -133,20 +142,25 @@ class Hit:
     rerank: float | None = None
     weak: bool = False
     confidence: float | None = None
+    verdict: Verdict = "answers"
 
     def __str__(self) -> str:
-        """Return one line: score, `weak` if it is, short id, kind, day and shortened content."""
-        return f"{self.score:.3f} {'weak ' if self.weak else ''}{_line(self.memory)}"
+        """Return one line: score, verdict unless it answers, short id, kind, day, shortened content, replacement."""
+        replaced = [f"[{mark}]" for mark in replacement(self.memory)]
+        return " ".join((f"{self.score:.3f}", *said(self), str(self.memory), *replaced))
 
     def __repr__(self) -> str:
         return f"Hit({self})"
 
 
-def _line(memory: Memory, width: int = 80) -> str:
-    """Return a memory on one line, its content shortened to `width` characters and invisible characters escaped."""
-    content = " ".join(memory.content.split())
-    short = content if len(content) <= width else content[: width - 1].rstrip() + "…"
-    return f"[{memory.short_id}] {repr(memory.kind)[1:-1]} {memory.created_at:%Y-%m-%d} {short!r}"
+def said(hit: Hit) -> tuple[str, ...]:
+    """Return the verdict of a hit, if a reader has to know it: unless the hit answers."""
+    return () if hit.verdict == "answers" else (hit.verdict,)
+
+
+def replacement(memory: Memory) -> tuple[str, ...]:
+    """Return by what a memory is replaced, such as `replaced on 3 May 2026 by c7a0db33`; empty if it is not."""
+    return () if memory.replaced_by is None else (str(memory.replaced_by),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +176,7 @@ class Recall(Sequence[Hit]):
             `touch` (the recall counters are not written).
         timings: milliseconds by step.
         reranker: name of the reranker that ordered the hits; None: the order is the profile's.
-        confident: whether at least one hit is not weak; False: probably no memory answers the query, and the hits are
-            only the closest.
+        confident: whether at least one hit answers, which `verdict` says in three words.
         out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
             project, user or agent; those with the most memories first.
         corrected: misspelt word of the query, which no visible memory contains -> the similar word that was searched.
@@ -179,6 +192,11 @@ class Recall(Sequence[Hit]):
     confident: bool = True
     out_of_scope: tuple[OutOfScope, ...] = ()
     corrected: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The best verdict of the hits; `does not answer`, also without hits: no memory clearly answers the query."""
+        return min((hit.verdict for hit in self.hits), key=VERDICTS.index, default="does not answer")
 
     def __repr__(self) -> str:
         count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits):,} hits"
@@ -287,29 +305,33 @@ class Explanation:
     `stage` is `returned`, or the reason why not: `out_of_scope` (another project, user, agent or environment),
     `forgotten` (or expired, or stale), `not_stored` (at the instant of the query), `filtered`, `candidates` (its cosine
     is too low to be ranked), `outranked`, `rerank`, or the stage of the profile that dropped it: `expired`,
-    `superseded`, `outdated`, `same_fact`, `importance_floor`, `similarity_floor`, `shortlist`, `nonzero`, `threshold`,
-    `cut_off`, `near_duplicate`.
+    `superseded`, `replaced`, `same_fact`, `importance_floor`, `similarity_floor`, `shortlist`, `nonzero`, `threshold`,
+    `cut_off`, `same_statement`, `near_duplicate`.
 
     Attributes:
         id: whole id of the memory.
         stage: one of the above.
         reason: the same as a sentence, with numbers.
         by: id of the other memory that decided: it supersedes this one, is newer, is the one that this one was
-            collapsed into, or passed its score on; for `outranked`, the last hit. None: no other memory.
+            collapsed into, or passed its score on; for a rank below the first, the first hit. None: no other memory.
         rank: position from 1 among the scored memories at the stage that dropped it, or in the answer; None if it was
             dropped before scoring.
         score_detail: the score that this recall computes for the memory. A memory that scope, filter or candidates left
             out is scored beside the ranked ones. None for a memory that is forgotten or not stored.
         path: the steps in order.
-        counterfactual: the one change that would return the memory, or else rank it higher, found by ranking again with
-            that change; None if there is no simple one.
+        counterfactual: the change that would put the memory first, else return it, else rank it higher, found by
+            ranking again with that change; None if there is no simple one.
         change: the counterfactual as arguments: of recall (`limit`, `min_score`, a coordinate of the scope; a filter
-            is None, to leave it out), of `update` of the memory (`importance`, `weight`, `ttl`, `fact_key`), or
-            `forget`, the id of another memory. Empty if there is none, or no argument makes it.
+            is None, to leave it out), of `update` of the memory (`importance`, `weight`, `ttl`, `fact_key`,
+            `supersedes`, `tags`), `dismiss`, the arguments of that verb, or `forget`, the id of another memory. Empty
+            if there is none, or no argument makes it.
         profile: name of the profile.
         degraded: as in `Recall`.
         confidence: the hit's confidence; None if the memory is not returned, or the profile has no `[confidence]`.
         confidence_parts: the terms of a sum x with `confidence` = 1 / (1 + exp(-x)): the intercept, then the features.
+        above: what put the first hit, `by`, above this memory: a part per signal, each with the first hit's value and
+            contribution minus this memory's; the contributions add up to the difference of the scores. The part `via`
+            is what a score passed on adds to one's own. Empty if the memory is the first, or is not ranked.
     """
 
     id: str
@@ -325,6 +347,12 @@ class Explanation:
     confidence: float | None = None
     confidence_parts: tuple[Part, ...] = ()
     change: Mapping[str, Any] = field(default_factory=dict)
+    above: tuple[Part, ...] = ()
+
+    def __repr__(self) -> str:
+        rank = "" if self.rank is None else f" at rank {self.rank}"
+        change = [self.counterfactual] if self.counterfactual else []
+        return f"Explanation([{short_id(self.id)}] {self.stage}{rank}: {' '.join([self.reason, *change])})"
 
 
 Label = Literal["duplicate", "update", "contradiction", "related"]
@@ -375,7 +403,7 @@ class Receipt:
     def __repr__(self) -> str:
         superseded = [f"supersedes {self.superseded}"] if self.superseded else []
         conflicts = [f"contradictions: {len(self.contradictions)}"] if self.contradictions else []
-        return f"Receipt({'; '.join([f'{self.status} {_line(self.memory)}', *superseded, *conflicts])})"
+        return f"Receipt({'; '.join([f'{self.status} {self.memory}', *superseded, *conflicts])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,11 +411,13 @@ class Context:
     """Memories as text for a prompt.
 
     Attributes:
-        text: one JSON line per memory, as quoted data; empty if nothing fits.
-        hits: the memories in the text: bootstrap memories first, then hits in order.
+        text: a line per memory (short id, day, marks, content), as quoted data; further lines of a content are
+            indented. Empty if nothing fits.
+        hits: the memories in the text: bootstrap memories first, then hits in order. The text may have only the
+            beginning of the first hit, and then says so.
         tokens: estimated tokens of `text`, never over the budget.
         omitted: number of memories left out because the budget was full.
-        confident: as in `Recall`, for the recalled hits.
+        confident, verdict: as in `Recall`, for the recalled hits.
         out_of_scope: as in `Recall`.
     """
 
@@ -397,3 +427,4 @@ class Context:
     omitted: int = 0
     confident: bool = True
     out_of_scope: tuple[OutOfScope, ...] = ()
+    verdict: Verdict = "answers"

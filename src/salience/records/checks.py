@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final
@@ -16,9 +16,32 @@ from salience.errors import InputError, Words, unknown, wrong_type
 DURATION_PATTERN = r"([0-9]+(?:\.[0-9]+)?)\s*([smhdwSMHDW]?)"
 """Number and unit of a duration; the JSON schemas of REST and MCP use the same pattern."""
 _DURATION = re.compile(DURATION_PATTERN, re.ASCII)
+_AGO = re.compile(r"[0-9]+(?:\.[0-9]+)?\s*[smhdw]", re.ASCII)  # a number alone is not a time
+_PERIOD = re.compile(r"([0-9]{4})(?:-([0-9]{2}))?", re.ASCII)
+_DAY = timedelta(days=1)
+_FIRST_DAYS: Final[Mapping[str, Callable[[date], date]]] = {
+    "today": lambda today: today,
+    "yesterday": lambda today: today - _DAY,
+    "this week": lambda today: today - today.weekday() * _DAY,
+    "last week": lambda today: today - (today.weekday() + 7) * _DAY,
+    "this month": lambda today: today.replace(day=1),
+    "last month": lambda today: (today.replace(day=1) - _DAY).replace(day=1),
+    "this year": lambda today: today.replace(month=1, day=1),
+    "last year": lambda today: today.replace(year=today.year - 1, month=1, day=1),
+}
+"""Name of a period -> its first day."""
+INSTANT_PATTERN = rf"^(now|{'|'.join(_FIRST_DAYS)}|[1-9][0-9]{{0,2}}[smhdw]|[1-9][0-9]{{3}}(-(0[1-9]|1[0-2]))?)$"
+"""Texts other than ISO 8601 that name an instant, in the JSON schemas of REST and MCP."""
+_YEARS = "Give an instant between the years 1 and 9999 in UTC."
+_REMEDY = (
+    "Give a date (2026-05-01, 2026-05), a length of time before now (2d, 12h), today, yesterday, 'last week', "
+    "or ISO 8601 (2026-05-01T09:30"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NO_CONTROL = "Remove line breaks, tabs and the like."
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+Instant = datetime | date | str
+"""What `instant` reads."""
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
 METADATA_DEPTH = 32
@@ -150,8 +173,8 @@ def flag(field: str, value: object) -> bool:
     return value
 
 
-def instant(field: str, value: object) -> datetime:
-    """Return `value` in UTC if it is an aware datetime or an ISO 8601 text with an offset."""
+def aware(field: str, value: object) -> datetime:
+    """Return `value` in UTC if it is an aware datetime, or an ISO 8601 text with an offset."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -165,7 +188,56 @@ def instant(field: str, value: object) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise InputError(field, value.isoformat(), "Give an instant between the years 1 and 9999 in UTC.") from None
+        raise InputError(field, value.isoformat(), _YEARS) from None
+
+
+def instant(field: str, value: object, *, now: datetime | None = None, zone: tzinfo | None = UTC) -> datetime:
+    """Return an instant in UTC.
+
+    `value` is a datetime, a date, ISO 8601, a year or month (`2026-05`), `now`, `today`, `yesterday`, `this week`,
+    `last month` and the like, or a length of time before now (`2d`, `12h ago`). A day, week, month or year means its
+    first instant; weeks begin on Monday.
+
+    Args:
+        field: the name in the error.
+        value: anything.
+        now: aware; None for the time of the system.
+        zone: of what has no offset; None for local time.
+    """
+    try:
+        if isinstance(value, str):
+            value = _moment(field, value, now or datetime.now(UTC), zone)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime.combine(value, time.min)
+        if isinstance(value, datetime):
+            return (value if value.utcoffset() is not None else _placed(value, zone)).astimezone(UTC)
+    except OverflowError:
+        shown = value.isoformat() if isinstance(value, datetime) else value
+        raise InputError(field, shown, _YEARS) from None
+    raise InputError(field, value, "Give a datetime, a date, or text such as 2026-05-01, yesterday or 2d.")
+
+
+def _moment(field: str, text: str, now: datetime, zone: tzinfo | None) -> datetime:
+    words = " ".join(text.lower().split())
+    if words == "now":
+        return now
+    if first := _FIRST_DAYS.get(words):
+        return datetime.combine(first(now.astimezone(zone).date()), time.min)
+    if period := _PERIOD.fullmatch(words):
+        year, month = int(period[1]), int(period[2] or 1)
+        if year and 1 <= month <= 12:
+            return datetime(year, month, 1)  # noqa: DTZ001 - its zone is added by the caller
+    try:
+        if _AGO.fullmatch(ago := words.removesuffix(" ago")):
+            return now - duration(field, ago)
+        return datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError):
+        place = "local time" if zone is None else "UTC"
+        raise InputError(field, text, f"{_REMEDY}, with an offset or in {place}).") from None
+
+
+def _placed(moment: datetime, zone: tzinfo | None) -> datetime:
+    return moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
 
 
 def duration(field: str, value: object) -> timedelta:

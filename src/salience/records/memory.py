@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final, Literal, Self
 
@@ -20,6 +20,11 @@ CHANGES: Final = (
     "create", "update", "supersede", "forget", "restore", "promote", "expire", "reflect", "stale",
 )  # fmt: skip
 """Changes that make a version of a memory."""
+CALLER: Final = "caller"
+FACT: Final = "fact"
+"""Values of `Relation.by` that leave no doubt."""
+RELATIONS: Final = ("replaces", "repeats", "adds")
+"""What a memory can be to an older one."""
 SCOPE_LEVELS: Final = ("global", "project")
 """mememory's two levels of scope."""
 
@@ -248,6 +253,79 @@ class Draft(_Given):
         checks.flag("duplicate", self.duplicate)
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What a memory is to an older one; stored with the newer memory and decided when that is written.
+
+    Attributes:
+        id: id of the older memory.
+        kind: `replaces` (it states a later value of the same thing), `repeats` (it says the same) or `adds` (it says
+            more of the same thing); both memories are true of the last two kinds.
+        probability: [0, 1]; 1 for what a caller said.
+        by: who said so: `caller` (`supersedes`, or a `fact_key` that the caller gave), `fact` (a fact key found in both
+            texts), `rule` (their words), `model` (the fitted model), or the name of the configured judge.
+        reason: the evidence in a few words. It quotes no value of the older text, which may be erased.
+        at: when it was decided, if that was after this version of the memory was written: as the older memory was
+            stored later, under an earlier date.
+    """
+
+    id: str
+    kind: Literal["replaces", "repeats", "adds"]
+    probability: float
+    by: str
+    reason: str = ""
+    at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        checks.name("relations.id", self.id)
+        checks.choice("relations.kind", self.kind, RELATIONS)
+        checks.number("relations.probability", self.probability, 0.0, 1.0)
+        checks.name("relations.by", self.by)
+        if self.at is not None:
+            object.__setattr__(self, "at", checks.aware("relations.at", self.at))
+
+    @property
+    def hides(self) -> bool:
+        """Whether recalls leave the older memory out, since a caller said that it is replaced."""
+        return self.kind == "replaces" and self.by == CALLER
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the relation as JSON values; without `at` if it is None."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "at"}
+        return values if self.at is None else values | {"at": self.at.isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The memory that replaces another one.
+
+    Attributes:
+        id: its id.
+        at: its `created_at`.
+        probability, by, reason: as in `Relation`.
+    """
+
+    id: str
+    at: datetime
+    probability: float
+    by: str
+    reason: str = ""
+
+    @property
+    def short_id(self) -> str:
+        """The last 8 characters of the id."""
+        return short_id(self.id)
+
+    def __str__(self) -> str:
+        """Return `replaced on 3 May 2026 by c7a0db33`, with `probably` unless a caller or a fact key said so."""
+        sure = "" if self.by in (CALLER, FACT) else "probably "
+        return f"{sure}replaced on {self.at.day} {self.at:%b %Y} by {self.short_id}"
+
+
+WIDTH: Final = 80
+"""Characters of a content on one line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """A stored memory, or one version of it.
@@ -264,7 +342,9 @@ class Memory:
         tier_since: when it entered its tier.
         turn: position in its session, from 1; None without a session.
         forgotten_at: when it was forgotten, expired or became stale; None while it is live.
-        follows: id of the older memory of the same fact that this one came after.
+        relations: what it is to older memories; None while that is not decided, as for imported memories until upkeep.
+        replaced_by: the live memory that replaces this one, as the caller sees it; None: none, or not looked up. It is
+            not stored with the memory.
         sources: of a reflection, the ids of the memories that it sums up.
         reflection: id of the reflection that sums up this memory.
         content_hash: sha256 of the content.
@@ -300,14 +380,29 @@ class Memory:
     turn: int | None = None
     changed_by: str | None = None
     reason: str | None = None
-    follows: str | None = None
+    relations: tuple[Relation, ...] | None = None
     sources: tuple[str, ...] = ()
     reflection: str | None = None
+    replaced_by: Replacement | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Memory({self})"
+
+    def __str__(self) -> str:
+        """Return one line: short id, kind, day, shortened content with invisible characters escaped."""
+        content = " ".join(self.content.split())
+        short = content if len(content) <= WIDTH else content[: WIDTH - 1].rstrip() + "…"
+        return f"[{self.short_id}] {repr(self.kind)[1:-1]} {self.created_at:%Y-%m-%d} {short!r}"
 
     @property
     def short_id(self) -> str:
         """The last 8 characters of the id; every verb that takes an id takes this too."""
         return short_id(self.id)
+
+    @property
+    def replaced_ids(self) -> tuple[str, ...]:
+        """Ids of the older memories that it replaces, the surest first."""
+        return tuple(one.id for one in self.relations or () if one.kind == "replaces")
 
     @property
     def status(self) -> Literal["live", "forgotten", "expired", "stale"]:

@@ -119,6 +119,7 @@ class TimeCue:
         fades: whether the window is vague, so that later memories fit better: "recently".
         sessions: the first and the last of the sessions that the query counts, in order of their time, from 1; negative
             from the last one, -1. `recall` sets the window to the time of these sessions.
+        told_from, told_until: for a holiday, the days in which people tell of it, which reach beyond the window.
     """
 
     words: tuple[str, ...]
@@ -129,10 +130,14 @@ class TimeCue:
     anchor: str = ""
     fades: bool = False
     sessions: tuple[int, int] | None = None
+    told_from: datetime | None = None
+    told_until: datetime | None = None
 
 
 PERIOD: Final = "period"
 """Intent of a query that asks for everything in a window of time."""
+EMPTY_PERIOD: Final = "empty_period"
+"""Intent of such a query if no memory lies in the window."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -27,6 +27,22 @@ class Page:
     cursor: str | None = None
     damaged: tuple[str, ...] = ()
     out_of_scope: tuple[OutOfScope, ...] = ()
+
+    def __repr__(self) -> str:
+        more = [] if self.cursor is None else ["more follow"]
+        damaged = [f"{len(self.damaged):,} damaged"] if self.damaged else []
+        elsewhere = [place.describe() for place in self.out_of_scope]
+        return f"Page({'; '.join([_counted(len(self.memories)), *damaged, *more, *elsewhere])})"
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.memories)
+
+
+def _counted(number: int) -> str:
+    return "1 memory" if number == 1 else f"{number:,} memories"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,13 @@ class Stats:
     dimension: int
     pending: int = 0
     out_of_scope: tuple[OutOfScope, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = [f"{count:,} {name}" for of in (self.by_kind, self.by_tier) for name, count in of.items()]
+        pending = [f"{self.pending:,} pending"] if self.pending else []
+        elsewhere = [place.describe() for place in self.out_of_scope]
+        model = f"{self.embedder}, {self.dimension:,} dimensions"
+        return f"Stats({'; '.join([_counted(self.memories), *counts, *pending, model, *elsewhere])})"
 
 
 @dataclass(frozen=True, slots=True)

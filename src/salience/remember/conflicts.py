@@ -1,8 +1,8 @@
-"""Conflicts of a new memory: similar live memories, how they relate to it, and the warning about them."""
+"""Neighbours of a new memory: similar live memories, those that it may conflict with, and the warning about them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,8 +13,9 @@ from salience.extract.conflicts import relation
 from salience.ports import EDGE, Calibration, Need, Services, Stored
 from salience.ports import Near as NearVectors
 from salience.rank.profile import Profile
-from salience.rank.stages import State, expired, outdated, superseded
-from salience.records import Contradiction, Memory, Scope
+from salience.rank.stages import State, expired, superseded
+from salience.records import Contradiction, Label, Memory, Scope
+from salience.relations import LIKELY, NEAREST, RELATED
 from salience.text import one_line
 
 LISTED: Final = 10
@@ -38,21 +39,80 @@ Near = list[tuple[float, Memory]]
 """Neighbours of a memory with their raw cosine."""
 
 
-def neighbours(services: Services, profile: Profile, prepared: Sequence[Stored], now: datetime) -> list[Near]:
-    """Return, for each new memory, the visible live memories that it may conflict with or repeat.
+def dismissed(memory: Memory) -> list[str]:
+    """Return the entries of a memory's dismissed problems: ids of other memories, and instants (see `DISMISSED`)."""
+    found = memory.metadata.get(DISMISSED)
+    return [str(one) for one in found] if isinstance(found, (list, tuple)) else []
 
-    Their cosine is above the conflict threshold of the profile, or above `SAME_TEXT` if the profile has none. Memories
-    without a vector have no neighbours.
+
+def are_dismissed(one: Memory, other: Memory) -> bool:
+    """Return whether a person settled what two memories are to each other."""
+    return other.id in dismissed(one) or one.id in dismissed(other)
+
+
+def neighbours(services: Services, profile: Profile, prepared: Sequence[Stored], now: datetime) -> list[Near]:
+    """Return, for each new memory, the visible live memories near to it, nearest first.
+
+    These are all whose cosine is above the conflict threshold of the profile, and the `NEAREST` nearest that may be
+    related to it. Pending memories have no neighbours; words decide about texts that the model does not know (see
+    `alike_by_words`).
     """
     found: list[Near] = [[] for _ in prepared]
     if any(item.vector is None for item in prepared):
         return found
+    conflicting, related = _threshold(services, profile), _cosine(services.calibration, RELATED)
     for scope in dict.fromkeys(item.memory.scope for item in prepared):
         positions = [position for position, item in enumerate(prepared) if item.memory.scope == scope]
-        nearby, _ = near_ids(services, profile, scope, [prepared[position] for position in positions], now)
+        unknown = [position for position in positions if not _is_known(prepared[position])]
+        if unknown:
+            alike = alike_by_words(services, profile, scope, [prepared[position].memory for position in unknown], now)
+            found = [alike.pop(0) if position in unknown else near for position, near in enumerate(found)]
+            positions = [position for position in positions if _is_known(prepared[position])]
+        if not positions:
+            continue
+        above = min(conflicting, related, SAME_TEXT)
+        nearby, _ = near_ids(services, profile, scope, [prepared[position] for position in positions], now, above)
+        nearby = [
+            [pair for place, pair in enumerate(sorted(near, reverse=True)) if place < NEAREST or pair[0] > conflicting]
+            for near in nearby
+        ]
         memories = fetched(services, scope, nearby)
         for position, near in zip(positions, nearby, strict=True):
             found[position] = [(cosine, memories[found_id]) for cosine, found_id in near if found_id in memories]
+    return found
+
+
+def alike_by_words(
+    services: Services, profile: Profile, scope: Scope, memories: Sequence[Memory], now: datetime
+) -> list[Near]:
+    """Return, for each memory, the visible live memories of much the same words, with their likeness as the cosine.
+
+    The likeness is twice the number of distinct terms that both texts have, divided by the numbers of both (Dice). Of
+    those with the most terms of the memory, the ten shortest are compared.
+    """
+    tokeniser, above = services.tokeniser, min(_threshold(services, profile), SAME_TEXT)
+    texts = [frozenset(tokeniser.terms(memory.content)) for memory in memories]
+    places = {term: place for place, term in enumerate(sorted(frozenset[str]().union(*texts)))}
+    if not places:
+        return [[] for _ in memories]
+    columns = frozenset({"expires_at", "code", "supersedes"})
+    need = Need(scope=scope, now=now, columns=columns, terms=tuple(places), reach=REACH)
+    batch = services.store.gather(need)
+    if batch.lexicon is None:
+        return [[] for _ in memories]
+    state = superseded(expired(State.start(profile, batch, need)))
+    found: list[Near] = []
+    for terms in texts:
+        shared = np.zeros(len(batch), np.intp)
+        for term in terms:
+            shared[batch.lexicon.postings.of_term(places[term])[0]] += 1
+        most = shared * state.alive * 2 / (len(terms) + np.maximum(shared, 1))
+        rows = np.flatnonzero(most > above)
+        rows = rows[np.lexsort((batch.lexicon.length[rows], -most[rows]))[:LABELLED]]
+        olds = services.store.fetch(scope, batch.ids[rows].tolist()) if len(rows) else []
+        others = [frozenset(tokeniser.terms(old.content)) for old in olds]
+        alike = [2 * len(terms & other) / (len(terms) + len(other)) for other in others]
+        found.append([pair for pair in zip(alike, olds, strict=True) if pair[0] > above])
     return found
 
 
@@ -62,22 +122,27 @@ def near_ids(
     scope: Scope,
     embedded: Sequence[Stored],
     now: datetime,
-    stages: Sequence[Callable[[State], State]] = (expired, superseded),
+    above: float | None = None,
 ) -> tuple[list[list[tuple[float, str]]], frozenset[str]]:
     """Return, for each memory, the ids of the memories near to it with their raw cosines; and all these ids.
 
-    All memories must have a vector. `stages` drop the memories that are out of date.
+    All memories must have a vector. The cosines are above `above`, by default the conflict threshold of the profile.
+    Expired and superseded memories are left out, and those that the profile does not return since a caller replaced
+    them.
     """
-    vectors, above = _vectors(embedded), min(_threshold(services, profile), SAME_TEXT)
-    columns = frozenset({"expires_at", "code", "supersedes", *(["successor"] if outdated in stages else [])})
+    vectors = _vectors(embedded)
+    above = min(_threshold(services, profile), SAME_TEXT) if above is None else above
+    hides = "replaced" in profile.stages
+    columns = frozenset({"expires_at", "code", "supersedes", *(("replaced",) if hides else ())})
     near = NearVectors(vectors, above)
     need = Need(scope=scope, now=now, columns=columns, vectors=True, near=near, reach=REACH)
     batch = services.store.gather(need)
     if not len(batch) or batch.vectors is None:
         return [[] for _ in embedded], frozenset()
     state = State.start(profile, batch, need)
-    for stage in stages:
-        state = stage(state)
+    state = superseded(expired(state))
+    if hides:
+        state = state.keep_where(batch["replaced"] < 1.0 - EDGE)
     ids = [str(batch.ids[row]) for row in state.rows]
     alike = cosines(batch.vectors.at(state.rows), vectors)
     found = [[(float(each[hit]), ids[hit]) for hit in np.flatnonzero(each > above).tolist()] for each in alike.T]
@@ -136,7 +201,18 @@ def _labelled(
         new_speaker=new.speaker,
         old_speaker=old.speaker,
     )
-    return Contradiction(old, similarity, found.label, found.because)
+    return Contradiction(old, similarity, _label(new, old, found.label), found.because)
+
+
+def _label(new: Memory, old: Memory, rule: Label) -> Label:
+    """Return the label of a pair: `update` if the new memory replaces the old one, else that of the rules."""
+    replaced = (one for one in new.relations or () if one.id == old.id and one.kind == "replaces")
+    return "update" if any(one.probability >= LIKELY for one in replaced) else rule
+
+
+def _is_known(item: Stored) -> bool:
+    """Return whether the model knows a word of the text of a memory, which is not pending."""
+    return item.vector is not None and bool(item.vector.any())
 
 
 def _vectors(prepared: Sequence[Stored]) -> Vectors32:
@@ -151,8 +227,12 @@ def _threshold(services: Services, profile: Profile) -> float:
     """Return the raw cosine above which memories may conflict; infinity if the profile looks for no conflicts."""
     if profile.contradiction_above is None:
         return float("inf")
-    scale = _scale(services, profile)
-    return float(np.interp(profile.contradiction_above, scale.relatedness, scale.cosine)) + EDGE
+    return _cosine(_scale(services, profile), profile.contradiction_above)
+
+
+def _cosine(scale: Calibration, relatedness: float) -> float:
+    """Return the raw cosine above which texts have a relatedness."""
+    return float(np.interp(relatedness, scale.relatedness, scale.cosine)) + EDGE
 
 
 def conflict_warning(memory: Memory, found: Sequence[Contradiction]) -> str:

@@ -44,7 +44,7 @@ def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
     """Return one draft for each message of a conversation, with the content verbatim.
 
     A message is a mapping, or an object with these attributes: `content` or `text` (text, or a list of parts);
-    `speaker`, `name` or `role`; and optionally `timestamp` (an aware datetime, ISO 8601 with an offset, or seconds
+    `speaker`, `name` or `role`; and optionally `timestamp` (what `checks.instant` reads, or seconds
     since 1970), `metadata` and `key`. Messages that only call tools are left out.
 
     Raises:

@@ -7,18 +7,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from salience.extract.distinctions import stated_time
 from salience.ports import Need, Services, Stored
-from salience.rank.profile import Profile
 from salience.records import Draft, Filter, Memory, Scope
 from salience.records.ids import ONCE
+from salience.relations import LIKELY
 from salience.remember.conflicts import DISMISSED, Near
 from salience.steps import scan
 from salience.text import same_text
 
 SUPERSEDED_WEIGHT: Final = 0.1
 """Weight of a superseded memory. Source: mememory, Memory Weight."""
-FACT_STAGES: Final = frozenset({"outdated", "same_fact"})
-"""Ranking stages that drop all memories of a fact but the latest."""
+FACT_STAGES: Final = frozenset({"replaced", "same_fact"})
+"""Ranking stages that rank the latest memory of a fact before the others, or drop these."""
 COMPARED: Final = ("kind", "importance", "weight", "tier", "tags", "entities", "fact_key", "metadata")
 """Fields that make a draft different from an old memory of the same text, if the caller gave them."""
 Fact = tuple[object, ...]
@@ -38,7 +39,8 @@ def recency(memory: Memory) -> tuple[datetime, str]:
 
 
 def stored_facts(services: Services, memories: Sequence[Memory]) -> Facts:
-    """Return the live memories in the store that state the same facts as the new ones."""
+    """Return the memories in the store, live and not expired, that state the same facts as the new ones."""
+    now = services.clock()
     keys: dict[Scope, set[str]] = {}
     for memory in memories:
         if memory.fact_key is not None:
@@ -46,63 +48,36 @@ def stored_facts(services: Services, memories: Sequence[Memory]) -> Facts:
     found: dict[Fact, dict[str, Memory]] = {}
     for home, named in keys.items():
         for item in scan(services, home, Filter(fact_keys=sorted(named))):
-            found.setdefault(fact_of(item.memory), {})[item.memory.id] = item.memory
+            if item.memory.expires_at is None or item.memory.expires_at > now:
+                found.setdefault(fact_of(item.memory), {})[item.memory.id] = item.memory
     return {fact: sorted(memories.values(), key=recency) for fact, memories in found.items()}
 
 
-def link_facts(new: Sequence[Stored], facts: Facts, retried: Set[str]) -> list[Stored]:
-    """Return the new memories, each with the id of the latest visible memory of its fact as `follows`.
-
-    Memories whose id is in `retried` are not stored, so no other memory follows them.
-    """
-    latest, linked = dict(facts), list[Stored]()
-    for item in new:
-        memory, fact = item.memory, fact_of(item.memory)
-        seen = [older for older in latest.get(fact, ()) if memory.scope.sees(older.scope)]
-        if memory.fact_key is not None and memory.id not in retried:
-            latest[fact] = [*latest.get(fact, ()), memory]
-        linked.append(replace(item, memory=replace(memory, follows=seen[-1].id)) if seen else item)
-    return linked
+def same_fact(memory: Memory, facts: Facts) -> list[Memory]:
+    """Return the visible memories of the fact of a memory that are older than it, the latest last."""
+    others = facts.get(fact_of(memory), ()) if memory.fact_key is not None else ()
+    return [older for older in others if memory.scope.sees(older.scope) and recency(older) < recency(memory)]
 
 
-def replaced_facts(
-    services: Services,
-    profile: Profile,
-    memories: Sequence[Memory],
-    facts: Facts,
-    now: datetime,
-    retried: Set[str] = frozenset(),
-) -> list[str | None]:
-    """Return, for each memory to be written, the id of the memory that it replaces as the current one of its fact.
-
-    None: recalls returned no memory of the fact before, or the profile ignores facts. `facts` is the result of
-    `stored_facts`; memories whose id is in `retried` will not be stored.
-    """
-    found: list[str | None] = [None] * len(memories)
-    if FACT_STAGES.isdisjoint(profile.stages):
-        return found
-    of_fact, written = dict(facts), set[str]()
-    for position, memory in enumerate(memories):
-        if memory.fact_key is None or memory.id in retried:
-            continue
-        others = [older for older in of_fact.get(fact_of(memory), ()) if older.id != memory.id]
-        live = [older for older in others if older.expires_at is None or older.expires_at > now]
-        last = max((older for older in live if memory.scope.sees(older.scope)), key=recency, default=None)
-        if last is not None and recency(last) < recency(memory):
-            is_current = last.id in written or last.id in current(services, memory.scope, [last.id], now)
-            found[position] = last.id if is_current else None
-        of_fact[fact_of(memory)] = [*others, memory]
-        written.add(memory.id)
-    return found
+def with_written(facts: Facts, memories: Sequence[Memory]) -> Facts:
+    """Return the facts with more memories, which are about to be stored."""
+    found = {fact: {one.id: one for one in of_fact} for fact, of_fact in facts.items()}
+    for memory in memories:
+        if memory.fact_key is not None:
+            found.setdefault(fact_of(memory), {})[memory.id] = memory
+    return {fact: sorted(of_fact.values(), key=recency) for fact, of_fact in found.items()}
 
 
-def current(services: Services, scope: Scope, ids: Sequence[str], now: datetime) -> frozenset[str]:
-    """Return the ids of live memories that no other memory supersedes or follows, as the stage `outdated` decides."""
+def current(
+    services: Services, scope: Scope, ids: Sequence[str], now: datetime, least: float = LIKELY
+) -> frozenset[str]:
+    """Return the ids of live memories that no other memory replaces with at least a probability of `least`, above 0."""
     if not ids:
         return frozenset()
-    columns = frozenset({"code", "successor"})
+    columns = frozenset({"replaced"})
     batch = services.store.gather(Need(scope=scope.without_session, now=now, columns=columns, ids=tuple(ids)))
-    return frozenset(batch.ids[batch["successor"] < 0].tolist())
+    is_replaced = (batch["replaced"] > 0) & (batch["replaced"] >= least)
+    return frozenset(batch.ids[~is_replaced].tolist())
 
 
 def repeats(
@@ -115,7 +90,10 @@ def repeats(
 ) -> dict[int, Memory]:
     """Return position -> current memory, for each new memory that repeats one in the store or earlier in the call.
 
-    A memory repeats another one of the same scope that has the same text and every field that the caller gave.
+    A memory repeats another one of the same scope that has the same text, of the same time if its words depend on when
+    they were said ("yesterday"), and every field that the caller gave. "The same text" is closer than the same
+    statement of the stage `same_statement`, since a repeated text is not stored, and a full stop or a capital could not
+    be read any more.
     Conversation turns never repeat one another, and neither do memories whose id is in `retried`: they will not be
     stored. `near` holds the neighbours of each new memory in the store.
     """
@@ -168,5 +146,8 @@ def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
     named = [name for name in COMPARED if name in draft.given and getattr(draft, name) is not None]
     if DISMISSED in old.metadata:
         old = replace(old, metadata={name: value for name, value in old.metadata.items() if name != DISMISSED})
-    same_fields = all(getattr(new, name) == getattr(old, name) for name in named)
-    return same_fields and same_text(new.content) == same_text(old.content)
+    if any(getattr(new, name) != getattr(old, name) for name in named):
+        return False
+    if same_text(new.content) != same_text(old.content):
+        return False
+    return stated_time(new.content, new.created_at) == stated_time(old.content, old.created_at)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-import numpy as np
-
 from salience.errors import (
     ConflictError,
     EmbedderError,
@@ -20,21 +18,30 @@ from salience.errors import (
     Words,
     shown,
 )
-from salience.ports import Answered, Need, Revise, Services, Stored
+from salience.ports import Answered, Derive, Revise, Selection, Services, Stored
 from salience.rank.profile import Profile
-from salience.records import UNSET, Draft, Memory, Receipt, Scope, checks
+from salience.records import CALLER, FACT, UNSET, Draft, Memory, Receipt, Relation, Scope, checks
 from salience.records.ids import short_id
-from salience.remember.conflicts import DISMISSED
+from salience.relations import LIKELY, MOST, replacements, surest_first
+from salience.remember.conflicts import DISMISSED, Near, neighbours
 from salience.remember.drafts import clean, derive, project_fact_key, user_of
-from salience.remember.facts import replaced_facts, stored_facts
+from salience.remember.facts import current, recency, stored_facts, with_written
 from salience.remember.llm import read_facts, with_facts
-from salience.remember.write import replacement_warning, stale
+from salience.remember.write import (
+    SUPERSEDED_BY,
+    decide,
+    related,
+    replacement_warnings,
+    stale,
+    superseded_by,
+    weight_before,
+)
 from salience.steps import get_memory, retry_stale, try_embed
 
 MAX_VERSION: Final = 2**62
 RESTORED: Final = (
     "content", "content_hash", "kind", "importance", "weight", "tier", "tags", "entities", "fact_key", "supersedes",
-    "follows", "metadata", "sources",
+    "metadata", "sources",
 )  # fmt: skip
 """Fields that a restored memory takes from the older version."""
 PENDING: Final = "It has no vector for now: searches find its words only, until upkeep adds the vector."
@@ -161,7 +168,7 @@ def update(
     """Write the next version of a memory and return its receipt; earlier versions are kept.
 
     New content gets a new vector, and new entities unless they are given; if the embedder fails, the memory is pending.
-    `updated_at` becomes now. Reflections of the memory become stale.
+    `updated_at` becomes now. Reflections of the memory become stale. `supersedes` means what it means to `remember`.
 
     Args:
         services: the ports.
@@ -175,7 +182,7 @@ def update(
 
     Raises:
         InputError: nothing to change, or an invalid value.
-        NotFoundError: no such memory is visible.
+        NotFoundError: no such memory is visible, or not the superseded one from its scope.
         StaleError: the memory is at another version.
         ConflictError: the key was used with a different verb or memory.
     """
@@ -189,9 +196,16 @@ def update(
         old, now = get_memory(services, scope, id), services.clock()
         request.check_version(old)
         new = replace(_updated(services, old, given, now), changed_by=scope.who, reason=reason)
+        new, links = _superseding(services, old, new, now, scope.who) if "supersedes" in given else (new, [])
         has_new_text = new.content != old.content
         embedded, failure = try_embed(services, [new.content]) if has_new_text and embeds else (None, None)
         derived = derive(services, new)
+        others, released = list[Derive](), list[Revise]()
+        if has_new_text or "fact_key" in given:
+            vector = embedded[0].vector if embedded else None
+            has_key = "fact_key" in given or _has_key(old)
+            item = replace(derived, memory=new, vector=vector)
+            new, others, released = _related(services, profile, item, old, has_key, now)
         change = Revise(
             new,
             embedded[0].vector if embedded else None,
@@ -202,10 +216,12 @@ def update(
             event=derived.event,
             tokens=embedded[0].tokens if embedded else None,
         )
-        stale_reflections = stale(services, [old], now, by=scope.who) if has_new_text else []
-        replaced = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
-        receipt = services.store.apply([change, *stale_reflections, *request.answer(new)])[0]
-        lines = [*([failure] if failure else []), *([replacement_warning(new, replaced)] if replaced else [])]
+        revised = [*released, *links, *(stale(services, [old], now, by=scope.who) if has_new_text else [])]
+        revised = list({one.memory.id: one for one in revised}.values())
+        receipt = services.store.apply([change, *revised, *request.answer(new), *others])[0]
+        has_changed = new.relations != old.relations
+        lines = [*([failure] if failure else []), *(replacement_warnings(profile, new) if has_changed else [])]
+        replaced = superseded_by(profile, new, stored_facts(services, [new])) if has_changed else None
         return replace(receipt, superseded=replaced, warning="\n".join(lines) or None)
 
     try:
@@ -240,12 +256,54 @@ def _updated(services: Services, old: Memory, given: Mapping[str, Any], now: dat
         tags=fresh.tags if "tags" in given else old.tags,  # older versions may exceed the limits of today
         entities=fresh.entities if {"entities", "content"} & given.keys() else old.entities,
         fact_key=given.get("fact_key", fresh.fact_key if has_content else old.fact_key),
+        supersedes=given.get("supersedes", old.supersedes),
         metadata=_with_dismissals(old, fresh.metadata) if "metadata" in given else old.metadata,
         tier=fresh.tier,
         tier_since=old.tier_since if fresh.tier == old.tier else now,
         expires_at=fresh.expires_at if "ttl" in given else old.expires_at,
         updated_at=now,
     )
+
+
+def _superseding(
+    services: Services, old: Memory, new: Memory, now: datetime, by: str | None
+) -> tuple[Memory, list[Revise]]:
+    """Return a changed memory with the relation that its new `supersedes` states, and the changes of other memories.
+
+    The changed memory is the latest statement: none replaces it any more, except one that supersedes it. The memory
+    that it superseded before gets its weight back.
+    """
+    relations = tuple(one for one in old.relations or () if not (one.hides and one.id == old.supersedes))
+    if new.supersedes is None:
+        return replace(new, relations=None if old.relations is None else relations), _freed(services, old, new, by)
+    target = get_memory(services, new.scope, new.supersedes, "supersedes")
+    if target.id == new.id:
+        raise InputError("supersedes", new.supersedes, "Name another memory.", "is the memory itself")
+    (revised, (item,)) = decide(services, [Stored(new, None, (), {})], now, by, frozenset())
+    said = Relation(target.id, "replaces", 1.0, CALLER, "supersedes")
+    memory = replace(item.memory, relations=(said, *(one for one in relations if one.id != target.id)))
+    freed = _freed(services, old, item.memory, by)
+    released = _released(_replacing(services, memory, now), memory, True)
+    changes = {one.memory.id: one for one in (*released, *freed, *revised) if one.memory.id != new.id}
+    backwards = tuple(one for one in target.relations or () if one.id != new.id)
+    if backwards != (target.relations or ()):
+        reason = SUPERSEDED_BY.format(new.short_id)
+        made = changes[target.id].memory if target.id in changes else target.changed("update", now, reason=reason)
+        kept = None if target.supersedes == new.id else target.supersedes
+        changes[target.id] = Revise(replace(made, relations=backwards, supersedes=kept, changed_by=by))
+    return memory, list(changes.values())
+
+
+def _freed(services: Services, old: Memory, new: Memory, by: str | None) -> list[Revise]:
+    """Return the change that gives a memory its weight back that a changed memory no longer supersedes."""
+    if old.supersedes in (None, new.supersedes):
+        return []
+    reason = f"no longer superseded by {new.short_id}"
+    return [
+        Revise(one.changed("update", new.changed_at, by=by, reason=reason, weight=weight))
+        for one in services.store.fetch(new.scope, [old.supersedes])
+        if (weight := weight_before(services, one, old)) != one.weight
+    ]
 
 
 def _with_dismissals(old: Memory, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -315,6 +373,7 @@ def restore(
             by=scope.who,
             reason=reason,
             **{name: getattr(then.memory, name) for name in RESTORED},
+            **({} if number is None else {"relations": then.memory.relations}),
             tier_since=old.memory.tier_since if then.memory.tier == old.memory.tier else now,
             expires_at=None if has_expired else then.memory.expires_at,
             forgotten_at=None,
@@ -323,6 +382,19 @@ def restore(
         has_new_text = new.content_hash != old.memory.content_hash
         vector = then.vector if embeds and (has_new_text or old.vector is None) else None
         derived = derive(services, new)  # speaker and date, which terms include, are those of the current version
+        others, released = list[Derive](), list[Revise]()
+        stored = replace(derived, memory=new, vector=then.vector if embeds else None)
+        if number is None:
+            new = replace(new, relations=_still_older(services, new))
+            others = _later(services, profile, replace(stored, memory=new), now)
+        elif has_new_text or new.fact_key != old.memory.fact_key:
+            new, others, released = _related(services, profile, stored, old.memory, _has_key(then.memory), now)
+        else:  # the relations of the same text are those of today: an older version may know less
+            new = replace(new, relations=old.memory.relations)
+            if new.supersedes != old.memory.supersedes:
+                if new.supersedes is not None and not services.store.fetch(new.scope, [new.supersedes]):
+                    new = replace(new, supersedes=None)
+                new, released = _superseding(services, old.memory, new, now, scope.who)
         change = Revise(
             new,
             vector,
@@ -333,17 +405,19 @@ def restore(
             tokens=then.tokens,
             event=derived.event,
         )
-        stale_reflections: list[Revise] = []
+        others_changed = _freed(services, old.memory, new, scope.who)
         if old.memory.forgotten_at is not None or has_new_text:
             of_memory = stale(services, [old.memory], now, by=scope.who, reason="a source was restored")
-            stale_reflections = [one for one in of_memory if new.id in one.memory.sources]
-        replaced = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
-        receipt = services.store.apply([change, *stale_reflections, *request.answer(new)])[0]
+            others_changed += [one for one in of_memory if new.id in one.memory.sources]
+        others_changed = list({one.memory.id: one for one in (*released, *others_changed)}.values())
+        receipt = services.store.apply([change, *others_changed, *request.answer(new), *others])[0]
+        newer = replacements(services, scope, [new.id], now).get(new.id)
+        replaced = superseded_by(profile, new, stored_facts(services, [new])) if number is not None else None
         lines = [
             *([PENDING] if change.unembeds else []),
             *([OUTDATED] if new.sources else []),
-            *(REPLACED.format(id=short_id(other)) for other in _successors(services, scope, new.id, now)),
-            *([replacement_warning(new, replaced)] if replaced else []),
+            *([REPLACED.format(id=newer.short_id)] if newer and newer.probability >= LIKELY else []),
+            *(replacement_warnings(profile, new) if replaced else []),
         ]
         return replace(receipt, superseded=replaced, warning=" ".join(lines) or None)
 
@@ -381,11 +455,85 @@ def _version_to_restore(versions: Sequence[Stored], number: int | None) -> Store
     )
 
 
-def _successors(services: Services, scope: Scope, id: str, now: datetime) -> list[str]:
-    """Return the id of the memory that is current instead of a live one, as recalls of the scope see it, if any."""
-    need = Need(scope=scope, now=now, columns=frozenset({"code", "successor"}))
-    if not (services.store.gather(replace(need, ids=(id,)))["successor"] >= 0).any():
-        return []  # the usual case, without a read of the whole scope
-    batch = services.store.gather(need)
-    successors = batch["successor"][batch.ids == id]
-    return [str(other) for other in batch.ids[np.isin(batch["code"], successors[successors >= 0])]]
+def _related(
+    services: Services, profile: Profile, new: Stored, old: Memory, has_key: bool, now: datetime
+) -> tuple[Memory, list[Derive], list[Revise]]:
+    """Return a changed memory with its relations, those of later ones to it, and the changes of what it is freed from.
+
+    A new text is the latest statement about its subject, and a new fact key the latest one of its fact, but replaces
+    nothing that is as new as the memory that supersedes it. With the same text, only the relations that facts give are
+    decided again.
+    """
+    memory, has_new_text = replace(new.memory, supersedes=None), new.memory.content_hash != old.content_hash
+    facts = with_written(stored_facts(services, [memory]), [memory])
+    near: Near = []
+    if has_new_text:
+        (near,) = neighbours(services, profile, [replace(new, memory=memory)], now)
+        near = [pair for pair in near if pair[1].id != memory.id]
+    newer = _replacing(services, memory, now)
+    heirs = [one for one in newer if one.supersedes == memory.id]
+    if heirs:
+        first = min(map(recency, heirs))
+        near = [pair for pair in near if recency(pair[1]) < first]
+        facts = {fact: [one for one in held if recency(one) < first] for fact, held in facts.items()}
+    ((made,), later) = related(services, [replace(new, memory=memory)], [near], facts, [has_key])
+    kept = [one for one in old.relations or () if not (has_new_text or _is_of_fact(one, old))]
+    kept += [one for one in new.memory.relations or () if one.hides and one.id == new.memory.supersedes]
+    found = surest_first({one.id: one for one in (*(made.memory.relations or ()), *kept)}.values())
+    is_undecided = new.vector is None if has_new_text else old.relations is None
+    is_latest = has_new_text or any(one.kind == "replaces" for one in made.memory.relations or ())
+    made_new = replace(new.memory, relations=None if is_undecided and not found else found)
+    return made_new, later, _released(newer, memory, is_latest)
+
+
+def _replacing(services: Services, memory: Memory, now: datetime) -> Sequence[Memory]:
+    """Return the memories that replace one, at any probability."""
+    if len(current(services, memory.scope, [memory.id], now, 0.0)):
+        return []
+    linked = services.store.browse(Selection(scope=memory.scope, linked_to=(memory.id,)), "id", MOST)
+    return [one for one in linked if memory.id in (one.supersedes, *one.replaced_ids)]
+
+
+def _released(newer: Sequence[Memory], memory: Memory, is_latest: bool) -> list[Revise]:
+    """Return the changes to memories after which none replaces a changed one, except one that supersedes it.
+
+    Unless the changed memory is the latest statement, only relations of facts end.
+    """
+    changes = []
+    for one in newer:
+        kept = tuple(
+            link for link in one.relations or ()
+            if link.id != memory.id or one.supersedes == memory.id
+            or not (is_latest or _is_of_fact(link, one))
+        )  # fmt: skip
+        if kept != (one.relations or ()):
+            reason, now = f"no longer replaces {memory.short_id}", memory.changed_at
+            changes.append(Revise(one.changed("update", now, by=memory.changed_by, reason=reason, relations=kept)))
+    return changes
+
+
+def _still_older(services: Services, memory: Memory) -> tuple[Relation, ...] | None:
+    """Return the relations of a restored memory, without those to memories that were updated while it was hidden."""
+    if not memory.relations:
+        return memory.relations
+    found = services.store.fetch(memory.scope, [one.id for one in memory.relations if one.id != memory.supersedes])
+    updated = {one.id for one in found if recency(one) > recency(memory)}
+    return tuple(one for one in memory.relations if one.id not in updated)
+
+
+def _later(services: Services, profile: Profile, restored: Stored, now: datetime) -> list[Derive]:
+    """Return the relations to a restored memory of memories that were written while it was hidden."""
+    (near,) = neighbours(services, profile, [restored], now)
+    near = [pair for pair in near if pair[1].id != restored.memory.id]
+    _, later = related(services, [restored], [near], stored_facts(services, [restored.memory]), [False])
+    return later
+
+
+def _is_of_fact(relation: Relation, newer: Memory) -> bool:
+    """Return whether a relation of a memory is one that its fact key gives."""
+    return relation.by == FACT or (relation.hides and relation.id != newer.supersedes)
+
+
+def _has_key(memory: Memory) -> bool:
+    """Return whether a caller gave the fact key of a memory, as far as its relations tell."""
+    return any(one.hides and one.id != memory.supersedes for one in memory.relations or ())

@@ -6,41 +6,52 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Final, Literal
 
+import numpy as np
+
+from salience.batch import cosines
 from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
-from salience.ports import Add, Revise, Services, Stored, Touch, touched
+from salience.ports import Add, Derive, Revise, Selection, Services, Stored, Touch, touched
 from salience.rank.profile import Profile
-from salience.records import Contradiction, Draft, Memory, Receipt, Scope
+from salience.records import CALLER, FACT, Contradiction, Draft, Memory, Receipt, Relation, Scope
 from salience.records.ids import short_id
-from salience.remember.conflicts import conflict_warning, contradictions, neighbours
+from salience.relations import LIKELY, MOST, NEAREST, relate, surest_first
+from salience.remember.conflicts import Near, are_dismissed, conflict_warning, contradictions, neighbours
 from salience.remember.drafts import clean, derive
 from salience.remember.facts import (
     FACT_STAGES,
     SUPERSEDED_WEIGHT,
     Facts,
     fact_of,
-    link_facts,
     recency,
     repeats,
-    replaced_facts,
+    same_fact,
     stored_facts,
+    with_written,
 )
 from salience.remember.llm import judged, with_facts
 from salience.steps import get_memory, retry_stale, try_embed
 
-FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To store it again, use a new key."
+GONE: Final = "Nothing was stored: the memory of this key {}. To store it again, use a new key."
 PENDING: Final = "Stored without a vector for now: searches find its words, and conflicts were not checked."
 SAME: Final = (
     "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True (on the command "
     "line, --duplicate)."
 )
 REPLACES: Final = (
-    "This replaces memory {} as the current {}; recall no longer returns it. To keep both, update one of them with "
-    "fact_key=None (null in JSON; on the command line, --no-fact-key)."
+    "This {} memory {} ({}); recall {}. To undo that: dismiss(id={}, other_id={}); on the command line, dismiss {} {}."
 )
-SUPERSEDES: Final = "This supersedes memory {}; recall no longer returns it. To bring it back, forget memory {}."
+OUTRANKS: Final = "ranks it first and marks the other as replaced"
+HIDES: Final = "no longer returns that one"
+SUPERSEDES: Final = (
+    "This supersedes memory {}; recall no longer returns it. To undo that: update(id={}, supersedes=null); on the "
+    "command line, update {} --no-supersedes."
+)
+SUPERSEDED_BY: Final = "superseded by {}"
+"""Reason of the version that lowers a weight."""
 
 
 def remember(
@@ -56,7 +67,7 @@ def remember(
         profile: sets the similarity above which memories conflict.
         drafts: one without a scope of its own is stored in `scope`.
         scope: of the call.
-        check_existing: whether to search the store for conflicts and repeated texts.
+        check_existing: whether to report conflicts, and store no text twice.
 
     Raises:
         InputError: an invalid draft.
@@ -108,44 +119,131 @@ def _write(
     the commit, so it delays no write and runs only once.
     """
 
-    def attempt() -> list[tuple[Receipt, str | None]]:
+    def attempt() -> list[Receipt]:
         # 4 look: neighbours, idempotency keys and facts in the store
-        near = neighbours(services, profile, prepared, now) if check_existing else [[] for _ in prepared]
+        near = neighbours(services, profile, prepared, now)
         retried = retried_ids(services, prepared)
-        same = repeats(services, drafts, prepared, near, retried, now)
+        same = repeats(services, drafts, prepared, near, retried, now) if check_existing else {}
         positions = [position for position in range(len(prepared)) if position not in same]
-        facts = stored_facts(services, [prepared[position].memory for position in positions])
+        written = [prepared[position].memory for position in positions]
+        stored = [memory for memory in written if memory.id not in retried]
+        facts = with_written(stored_facts(services, written), stored)
         # 5 decide
-        changes, new = decide(services, [prepared[position] for position in positions], now, scope.who, retried, facts)
+        changes, new = decide(services, [prepared[position] for position in positions], now, scope.who, retried)
+        nearby = with_others(new, [near[position] for position in positions], retried)
+        keys = [drafts[position].fact_key is not None for position in positions]
+        new, derived = related(services, new, nearby, facts, keys, retried)
         conflicts: list[tuple[Contradiction, ...]] = [()] * len(new)
         if check_existing:
             conflicts = contradictions(services, profile, new, [near[position] for position in positions], now)
-        replaced_ids = replaced_facts(services, profile, [item.memory for item in new], facts, now, retried)
         counts = Counter(memory.id for memory in same.values())
         touches = {
             memory.id: Touch(memory.scope.without_session, (memory.id,), now, access_count=counts[memory.id], at=now)
             for memory in same.values()
         }
         # 6 apply
-        made = services.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
+        made = services.store.apply([*changes, *map(Add, new), *touches.values(), *derived])[len(changes) :]
 
         by_id = {receipt.memory.id: receipt.memory for receipt in made}
         not_stored = {item.memory.id for item in new} - by_id.keys()
-        results: dict[int, tuple[Receipt, str | None]] = {}
-        for position, receipt, found, replaced in zip(positions, made, conflicts, replaced_ids, strict=True):
+        results: dict[int, Receipt] = {}
+        for position, receipt, found in zip(positions, made, conflicts, strict=True):
             if receipt.status == "created":
-                superseded = receipt.memory.supersedes or replaced
+                superseded = superseded_by(profile, receipt.memory, facts)
                 found = tuple(conflict for conflict in found if conflict.memory.id not in not_stored)
                 status: Literal["superseded", "created"] = "superseded" if superseded else "created"
                 receipt = replace(receipt, status=status, superseded=superseded, contradictions=found)
-            results[position] = receipt, replaced
+            results[position] = receipt
         for position, memory in same.items():
             touched_memory = touched(by_id.get(memory.id, memory), [touches[memory.id]])
-            results[position] = Receipt(touched_memory, "unchanged", warning=SAME), None
+            results[position] = Receipt(touched_memory, "unchanged", warning=SAME)
         return [results[position] for position in range(len(prepared))]
 
-    receipts, replaced = zip(*retry_stale(attempt), strict=True) if prepared else ((), ())
-    return [_with_warning(profile, *pair) for pair in zip(judged(services, receipts), replaced, strict=True)]
+    receipts = judged(services, retry_stale(attempt)) if prepared else []
+    return [_with_warning(profile, receipt, now) for receipt in receipts]
+
+
+def with_others(new: Sequence[Stored], near: Sequence[Near], retried: Set[str]) -> list[Near]:
+    """Return the neighbours of new memories with those among the memories of the same call, nearest first."""
+    found: list[Near] = [list(each) for each in near]
+    if len(new) < 2 or any(item.vector is None for item in new):
+        return found
+    vectors = np.stack([item.vector for item in new if item.vector is not None])
+    for position, item in enumerate(new):
+        home, alike = item.memory.scope, cosines(vectors, vectors[position])
+        nearest = np.argsort(-alike, kind="stable")[: NEAREST + 1].tolist()
+        others = [(float(alike[place]), new[place].memory) for place in nearest if place != position]
+        found[position] += [pair for pair in others if home.sees(pair[1].scope) and pair[1].id not in retried]
+        found[position].sort(key=lambda pair: -pair[0])
+    return found
+
+
+def related(
+    services: Services,
+    new: Sequence[Stored],
+    near: Sequence[Near],
+    facts: Facts,
+    has_key: Sequence[bool],
+    retried: Set[str] = frozenset(),
+) -> tuple[list[Stored], list[Derive]]:
+    """Return new memories with their relations to older ones; and the relations of stored, later ones to them.
+
+    A memory without a vector has only the relations that its `supersedes` and its fact give; upkeep decides those of
+    one that has neither.
+
+    Args:
+        services: the ports.
+        new: the memories, in the order of the call.
+        near: their neighbours in the store and in the call.
+        facts: the memories of their facts, in the store and in the call.
+        has_key: whether the caller gave a fact key.
+        retried: the result of `retried_ids`: these memories will not be stored.
+    """
+    made, later = list[Stored](), dict[str, tuple[Memory, list[Relation]]]()
+    new_ids = {item.memory.id for item in new}
+    for item, close, given in zip(new, near, has_key, strict=True):
+        memory = item.memory
+        if memory.id in retried:
+            made.append(item)
+            continue
+        older = [pair for pair in close if recency(pair[1]) < recency(memory) and not are_dismissed(pair[1], memory)]
+        before = [one for one in same_fact(memory, facts) if given or not are_dismissed(one, memory)]
+        found = relate(services.calibration, memory, older, same_fact=before, has_key=given)
+        relations = found if found or item.vector is not None else None
+        made.append(replace(item, memory=replace(memory, relations=relations)))
+        cosines_of = {one.id: cosine for cosine, one in close}
+        of_fact = {one.id: one for one in facts.get(fact_of(memory), ()) if memory.fact_key is not None}
+        for newer in ({one.id: one for _, one in close} | of_fact).values():
+            if newer.id in new_ids or newer.relations is None or recency(newer) < recency(memory):
+                continue  # upkeep decides all relations of a memory without any
+            if are_dismissed(newer, memory):
+                continue
+            if memory.scope.sees(newer.scope) and newer.scope.sees(memory.scope):
+                pairs = [(cosines_of[newer.id], memory)] if newer.id in cosines_of else []
+                links = relate(services.calibration, newer, pairs, same_fact=[memory] if newer.id in of_fact else [])
+                later.setdefault(newer.id, (newer, []))[1].extend(
+                    replace(link, at=memory.changed_at) for link in links if link.id == memory.id
+                )
+    changes = [
+        Derive(
+            one.scope.tenant, one.id, one.version, one.content_hash,
+            relations=surest_first({link.id: link for link in (*added, *(one.relations or ()))}.values()),
+        )
+        for one, added in later.values()
+        if added
+    ]  # fmt: skip
+    return made, changes
+
+
+def superseded_by(profile: Profile, memory: Memory, facts: Facts) -> str | None:
+    """Return the id of the memory that a new one supersedes, else of the latest one of its fact that it replaces."""
+    if memory.supersedes is not None:
+        return memory.supersedes
+    if FACT_STAGES.isdisjoint(profile.stages):
+        return None
+    of_fact = {one.id for one in memory.relations or () if one.kind == "replaces" and one.by in (CALLER, FACT)}
+    older = [one.id for one in facts.get(fact_of(memory), ()) if one.id in of_fact]
+    return older[-1] if older else next(iter(sorted(of_fact, reverse=True)), None)
 
 
 def decide(
@@ -154,21 +252,19 @@ def decide(
     now: datetime,
     by: str | None = None,
     retried: Set[str] | None = None,
-    facts: Facts | None = None,
 ) -> tuple[list[Revise], list[Stored]]:
-    """Return the changes to superseded memories, and the new memories linked to those that they supersede or follow.
+    """Return the changes to superseded memories, and the new memories with the whole ids of these.
 
     The weight of a superseded memory drops to 0.1, and reflections of it become stale. A memory that is private to a
     user or an agent does not change a memory that others share.
 
-    `retried` is the result of `retried_ids`: these memories will not be stored, and supersede nothing. `facts` is the
-    result of `stored_facts`. Both are read from the store if they are omitted.
+    `retried` is the result of `retried_ids`: these memories will not be stored, and supersede nothing. It is read from
+    the store if it is omitted.
 
     Raises:
         NotFoundError: a superseded memory that is not visible from the scope of the new one.
     """
     retried = retried_ids(services, prepared) if retried is None else retried
-    facts = stored_facts(services, [item.memory for item in prepared]) if facts is None else facts
     targets: dict[str, Memory] = {}
     changes: dict[str, Revise] = {}
     new: list[Stored] = []
@@ -183,13 +279,32 @@ def decide(
             home.agent_id is not None and target.scope.agent_id is None
         )
         if target.weight > SUPERSEDED_WEIGHT and not is_private:
-            reason = f"superseded by {item.memory.short_id}"
+            reason = SUPERSEDED_BY.format(item.memory.short_id)
             targets[target.id] = target
             changes[target.id] = Revise(
                 target.changed("supersede", now, by=by, reason=reason, weight=SUPERSEDED_WEIGHT)
             )
     stale_reflections = stale(services, list(targets.values()), now, by=by, reason="a source was superseded")
-    return [*changes.values(), *stale_reflections], link_facts(new, facts, retried)
+    return [*changes.values(), *stale_reflections], new
+
+
+def weight_before(services: Services, older: Memory, newer: Memory) -> float:
+    """Return the weight of a memory without the fall that a newer one, which superseded it, caused.
+
+    It is the current weight if that changed since, or if another live memory supersedes the older one too.
+    """
+    if older.weight != SUPERSEDED_WEIGHT:
+        return older.weight
+    others = services.store.browse(Selection(scope=older.scope.widened(), supersedes=(older.id,)), "id", MOST)
+    if any(one.id != newer.id and one.forgotten_at is None for one in others):
+        return older.weight
+    versions, reason = services.store.history(older.scope, older.id), SUPERSEDED_BY.format(newer.short_id)
+    fell = [
+        before.memory.weight
+        for before, after in pairwise(versions)
+        if after.memory.change == "supersede" and after.memory.reason == reason
+    ]
+    return fell[-1] if fell else older.weight
 
 
 def stale(
@@ -233,27 +348,39 @@ def retried_ids(services: Services, prepared: Sequence[Stored]) -> frozenset[str
     return frozenset(retried)
 
 
-def _with_warning(profile: Profile, receipt: Receipt, replaced: str | None) -> Receipt:
-    """Return a receipt with its warning; `replaced` is the id of the memory that the new one replaces in its fact."""
+def _with_warning(profile: Profile, receipt: Receipt, now: datetime) -> Receipt:
+    """Return a receipt with its warning."""
     memory = receipt.memory
     if receipt.status == "unchanged":
-        return replace(receipt, warning=FORGOTTEN) if memory.forgotten_at is not None else receipt
+        if memory.forgotten_at is not None:
+            return replace(receipt, warning=GONE.format("was forgotten"))
+        has_expired = memory.expires_at is not None and memory.expires_at <= now
+        return replace(receipt, warning=GONE.format("has expired")) if has_expired else receipt
     conflicts = list(receipt.contradictions)
-    if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # recalls drop the others
+    if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # these are settled
         conflicts = [
             conflict
             for conflict in conflicts
             if fact_of(conflict.memory) != fact_of(memory) or recency(conflict.memory) > recency(memory)
         ]
-    target = memory.supersedes if "outdated" in profile.stages else None
-    lines = [
-        *([SUPERSEDES.format(short_id(target), memory.short_id)] if target else []),
-        *([replacement_warning(memory, replaced)] if replaced not in (None, memory.supersedes) else []),
-        *([conflict_warning(memory, conflicts)] if conflicts else []),
-    ]
+    lines = [*replacement_warnings(profile, memory), *([conflict_warning(memory, conflicts)] if conflicts else [])]
     return replace(receipt, warning="\n".join(lines) or None)
 
 
-def replacement_warning(memory: Memory, replaced: str) -> str:
-    """Return the warning that a memory replaces the current one of its fact."""
-    return REPLACES.format(short_id(replaced), memory.fact_key)
+def replacement_warnings(profile: Profile, memory: Memory) -> list[str]:
+    """Return a line for each memory that a new one replaces, how recall treats the two, and how to undo it."""
+    if "replaced" not in profile.stages:
+        return []
+    lines = []
+    for one in memory.relations or ():
+        if one.kind != "replaces" or one.probability < LIKELY:
+            continue
+        older, newer = short_id(one.id), memory.short_id
+        if one.id == memory.supersedes:
+            lines.append(SUPERSEDES.format(older, newer, newer))
+            continue
+        verb = "replaces" if one.by in (CALLER, FACT) else "probably replaces"
+        lines.append(
+            REPLACES.format(verb, older, one.reason, HIDES if one.hides else OUTRANKS, newer, older, newer, older)
+        )
+    return lines

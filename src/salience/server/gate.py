@@ -13,10 +13,10 @@ from limits.strategies import MovingWindowRateLimiter
 
 from salience import keywords, remember
 from salience.engine import Engine
-from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
+from salience.errors import ConflictError, ForbiddenError, InputError, LimitError, Words, shown
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
-from salience.records import ANY, BOUNDS, Contradiction, Grant, Receipt, checks
+from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Receipt, SessionReport, checks
 from salience.steps import memory_size
 from salience.wire.requests import QUERIES_LIMIT, ProfileText, VerbRequest
 from salience.wire.verbs import Verb
@@ -99,8 +99,14 @@ class Gate:
         outcome: object = None
         try:
             engine, arguments = self._prepare(grant, verb, given)
-            outcome = _redacted(grant, function(engine, **arguments))
+            outcome = function(engine, **arguments)
+            outcome = outcome if grant.may("read") else _redacted(outcome, arguments)
             outcome = _within_size(self.limits.answer, outcome)
+        except ConflictError as error:
+            outcome = error
+            if grant.may("read"):
+                raise
+            raise ConflictError("key: another memory or call has it. Use a new key.") from None
         except Exception as error:
             outcome = error
             raise
@@ -169,15 +175,34 @@ def _rights(verb: Verb) -> tuple[str, ...]:
     return (verb.right, "read") if verb.name in _READ_TOO else (verb.right,)
 
 
-def _redacted(grant: Grant, result: Any) -> Any:
-    """Return a result without conflicting and superseded memories, if the caller must not read."""
-    if grant.may("read"):
-        return result
-    if isinstance(result, list):
-        return [_redacted(grant, one) for one in result]
-    if isinstance(result, Receipt) and (result.contradictions or result.superseded):
-        return replace(result, contradictions=(), warning=None, superseded=result.memory.supersedes)
+def _redacted(result: Any, arguments: Mapping[str, Any]) -> Any:
+    """Return a result without what it tells of stored memories, for a caller that must not read."""
+    match result:
+        case Receipt():
+            return _own(result, arguments.get("content", ""))
+        case list():
+            sent = [draft["content"] for draft in arguments.get("drafts", ())] or [""] * len(result)
+            return [_own(receipt, content) for receipt, content in zip(result, sent, strict=True)]
+        case SessionReport():
+            return replace(result, promoted=())
+        case ConsolidateReport():
+            return replace(result, examined=0, promoted=dict.fromkeys(result.promoted, ()))
     return result
+
+
+def _own(receipt: Receipt, content: str) -> Receipt:
+    """Return a receipt with what the caller sent: others may have changed a memory that was stored before."""
+    memory = replace(receipt.memory, relations=(), replaced_by=None)
+    if receipt.status == "unchanged":
+        memory = replace(
+            memory, content=content, content_hash="", tags=(), entities=(), metadata={}, fact_key=None,
+            supersedes=None, reason=None, changed_by=None,
+        )  # fmt: skip
+    if receipt.status == "superseded" and memory.supersedes is None:  # it tells of an older memory of the same fact
+        receipt = replace(receipt, status="created")
+    tells = receipt.contradictions or receipt.superseded
+    warning = None if tells else receipt.warning
+    return replace(receipt, memory=memory, contradictions=(), warning=warning, superseded=memory.supersedes)
 
 
 def _within_size(limit: int, result: Any) -> Any:

@@ -13,7 +13,6 @@ from tempfile import mkstemp
 from typing import Final
 
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
-from salience.ports import Distinguish
 from salience.store import sqlite_file
 from salience.store.pins import invalidate
 from salience.store.schema import APPLICATION_ID
@@ -63,7 +62,6 @@ def reinstate(
     target: str,
     busy_timeout: float,
     *,
-    distinguish: Distinguish | None = None,
     keeping: bool = True,
     progress: Progress | None = None,
 ) -> str | None:
@@ -76,7 +74,6 @@ def reinstate(
         file: the backup; it is only read.
         target: the file of the store; made if it is missing.
         busy_timeout: seconds to wait for another process's write.
-        distinguish: as in `SQLiteStore.open`, for a backup of an older revision.
         keeping: whether to copy the present contents first, to the path of the target with the suffix `KEPT`; a file
             of that name is replaced.
         progress: called while the backup is read.
@@ -105,7 +102,7 @@ def reinstate(
             pour(source, copy, progress)
             engine = sqlite_file.engine(str(copy), busy_timeout)
             with sqlite_file.writing(engine.connect()) as writer, engine.connect() as reader:
-                sqlite_file.ready(writer, reader, file, busy_timeout, distinguish)
+                sqlite_file.ready(writer, reader, file, busy_timeout)
                 with writer.begin():
                     invalidate(writer)  # indexes of other processes, whatever the change sequence of the backup
                 sqlite_file.empty_log(writer)

@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self, TypeVar
 from sqlalchemy import Connection, Row, StaticPool, create_engine, delete, select, text, update
 
 from salience.errors import ConflictError, InputError, SalienceError, StoreError, shown
-from salience.ports import Distinguish
 from salience.records import ApiKey
 from salience.store import sqlite_file
 from salience.store.schema import api_keys
@@ -160,12 +159,12 @@ class SQLiteKeyring(TableKeyring):
         self._closed = False
 
     @classmethod
-    def open(cls, path: str, *, busy_timeout: float, distinguish: Distinguish | None = None) -> Self:
-        """Return the keys in a file, which is created or migrated like a store's. The errors are those of the store."""
+    def open(cls, path: str, *, busy_timeout: float) -> Self:
+        """Return the keys in a file, which is created like a store's. The errors are those of the store."""
         sqlite_file.prepare(path)
         made = cls(path, busy_timeout)
         with sqlite_file.mapped(path), made._engine.connect() as writer, made._engine.connect() as reader:
-            sqlite_file.ready(sqlite_file.writing(writer), reader, path, busy_timeout, distinguish)
+            sqlite_file.ready(sqlite_file.writing(writer), reader, path, busy_timeout)
         return made
 
     def _read(self, work: Callable[[Connection], T], tenant: str | None = None, prefix: str | None = None) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
@@ -17,7 +17,7 @@ from sqlalchemy import RowMapping
 from salience.batch import Tokens, Vectors32, packed, unpacked
 from salience.errors import DamagedError
 from salience.ports import Interval, Stored
-from salience.records import ANY, TIERS, LoggedHit, LoggedRecall, Memory, Scope, ScoreDetail
+from salience.records import ANY, TIERS, LoggedHit, LoggedRecall, Memory, Relation, Scope, ScoreDetail
 from salience.records.checks import Frozen, frozen
 from salience.store.schema import memories
 from salience.store.values import EPOCH, MICROSECOND, fitting, fitting_tokens, microseconds
@@ -29,9 +29,11 @@ _INSTANTS: Final = (
 )  # fmt: skip
 _LISTS: Final = ("tags", "entities", "sources")
 _PLAIN: Final = tuple(
-    item.name for item in fields(Memory) if item.name not in ("scope", "metadata", *_INSTANTS, *_LISTS)
+    item.name
+    for item in fields(Memory)
+    if item.name not in ("scope", "metadata", "relations", "replaced_by", *_INSTANTS, *_LISTS)
 )
-RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
+RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata", "relations")
 """Columns that make up a `Memory`."""
 STORED: Final = (*RECORD, "terms", "distinctions", "event_start", "event_end", "vector", "tokens")
 """Columns that make up a `Stored`, but for its activations."""
@@ -40,6 +42,7 @@ _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_INSTANTS, "instant"),
     **dict.fromkeys(_LISTS, "list"),
     "metadata": "object",
+    "relations": "relations",
     "tier": "tier",
     **dict.fromkeys(("importance", "weight"), "share"),
     **dict.fromkeys(("access_count", "version", "turn"), "number"),
@@ -70,7 +73,25 @@ def of_memory(memory: Memory) -> dict[str, Any]:
         moment = getattr(memory, name)
         row[name] = None if moment is None else microseconds(moment)
     row |= {name: _json(list(getattr(memory, name))) for name in _LISTS}
-    return row | {"metadata": _json(dict(memory.metadata)), "home": memory.scope.home_key}
+    return row | {
+        "metadata": _json(dict(memory.metadata)),
+        "relations": of_relations(memory.relations),
+        "home": memory.scope.home_key,
+    }
+
+
+def of_relations(relations: Sequence[Relation] | None) -> str | None:
+    """Return relations as JSON; None while they are not decided."""
+    return None if relations is None else _json([relation.as_dict() for relation in relations])
+
+
+def relations_at(value: str | None, moment: int) -> str | None:
+    """Return the column `relations` as it was at an instant, in microseconds: without what was decided later."""
+    if value is None or '"at"' not in value:
+        return value
+    with readable():
+        relations = [Relation(**one) for one in json.loads(value)]
+    return of_relations([one for one in relations if one.at is None or microseconds(one.at) <= moment])
 
 
 def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
@@ -180,6 +201,8 @@ def to_memory(row: Row) -> Memory:
                 value = () if value == "[]" else tuple(_parsed(value, list))
             elif kind == "object":
                 value = Frozen() if value == "{}" else frozen(_parsed(value, dict))
+            elif kind == "relations":
+                value = () if value == "[]" else tuple(Relation(**one) for one in json.loads(value))
             elif kind == "number":
                 value = index(value)
             elif (kind == "share" and not 0 <= value <= 1) or (kind == "tier" and value not in TIERS):

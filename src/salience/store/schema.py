@@ -6,6 +6,7 @@ belong to the whole database. Instants are whole microseconds since 1970 in UTC.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
@@ -89,10 +91,10 @@ def VECTOR() -> LargeBinary:  # noqa: N802 - likewise
     return LargeBinary().with_variant(PostgresVector(), "postgresql")
 
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
-"""Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
-HEAD: Final = REVISIONS[-1]
-"""The revision that this code reads and writes."""
+HEAD: Final = "1"
+"""The revision of the tables that this code reads and writes, the last in `migrations/versions`."""
+_DEVELOPMENT: Final = re.compile(r"00\d\d")
+"""Revisions from before the first release."""
 APPLICATION_ID: Final = 0x53414C49
 """The mark in the header of an SQLite file ("SALI"), which other SQLite files do not have."""
 
@@ -117,7 +119,7 @@ def _of_a_version() -> list[Column[object]]:
     )  # fmt: skip
     optional = (
         "project", "user_id", "agent_id", "session_id", "fact_key", "supersedes", "key", "speaker", "changed_by",
-        "reason", "follows", "reflection",
+        "reason", "relations", "reflection",  # relations: JSON
     )  # fmt: skip
     return [
         *(Column(name, TEXT(), nullable=False) for name in required),  # tags, entities, metadata: JSON
@@ -230,7 +232,7 @@ touches: Final = Table(
     Index(None, "tenant", "at"),
     sqlite_with_rowid=False,
 )
-Index("ix_touches_tenant_seq", touches.c.tenant, touches.c.seq, info=SERVER)
+Index("ix_touches_tenant_id", touches.c.tenant, touches.c.id, info=SERVER)  # for the foreign key
 
 laid_by: Final = Table(  # vectors prepared for the model `laid_by` in `meta`, until it is adopted
     "laid_by",
@@ -244,13 +246,15 @@ laid_by: Final = Table(  # vectors prepared for the model `laid_by` in `meta`, u
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 
+_COORDINATES: Final = ("environment", "project", "user_id", "agent_id")
 postings: Final = Table(  # the search keys of each live memory; see `postgres/statements.py`
     "postings",
     metadata,
-    Column("tenant", TEXT(), primary_key=True),
-    Column("key", BigInteger, primary_key=True),
-    Column("number", BigInteger, primary_key=True),  # the key's index includes the rest
-    *(Column(name, BigInteger) for name in ("environment", "project", "user_id", "agent_id")),  # hashes
+    Column("tenant", TEXT(), nullable=False),
+    Column("key", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    *(Column(name, BigInteger) for name in _COORDINATES),  # hashes
+    PrimaryKeyConstraint("tenant", "key", "number", postgresql_include=_COORDINATES),
     info=SERVER,
 )
 
@@ -353,15 +357,32 @@ def _without_columns_of_a_server(element: CreateColumn, compiler: Any, **options
     return None if element.element.info == SERVER else compiler.visit_create_column(element, **options)
 
 
+_OPTIONS: Final = (
+    "ALTER TABLE memories SET (fillfactor = 85)",  # a touch writes no index where its page has room
+    "ALTER TABLE postings SET (autovacuum_vacuum_insert_scale_factor = 0.02)",  # for scans of its index alone
+)
+
+
 @cache
-def creation() -> tuple[str, ...]:
-    """Return the statements that create the tables of `HEAD` in a new SQLite file."""
-    tables = [table for table in metadata.sorted_tables if table.info != SERVER]
-    of_tables = (index for table in tables for index in table.indexes if index.info != SERVER)
+def creation(dialect: str) -> tuple[str, ...]:
+    """Return the statements that create the tables and indexes of `HEAD`, on `sqlite` or `postgresql`."""
+    is_server = dialect == "postgresql"
+    tables = [table for table in metadata.sorted_tables if is_server or table.info != SERVER]
+    of_tables = (index for table in tables for index in table.indexes if is_server or index.info != SERVER)
     indexes = sorted(of_tables, key=lambda index: str(index.name))
     made: list[CreateTable | CreateIndex] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
+    to_text = (postgresql if is_server else sqlite).dialect()
+    return (*(str(statement.compile(dialect=to_text)) for statement in made), *(_OPTIONS if is_server else ()))
+
+
+def refusal(revision: str) -> str:
+    """Return why tables of a revision other than `HEAD` cannot be used, and what to do."""
+    if _DEVELOPMENT.fullmatch(revision):
+        return (
+            f"its tables are of revision {revision!r}, from before the first release. Export its memories with the "
+            "version of Salience that wrote them, then import them into a new store: salience import FILE"
+        )
     return (
-        *(str(statement.compile(dialect=sqlite.dialect())) for statement in made),
-        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL CONSTRAINT alembic_version_pkc PRIMARY KEY)",
-        f"INSERT INTO alembic_version VALUES ('{HEAD}')",  # noqa: S608 - a constant
+        f"its tables are of revision {revision!r}, newer than {HEAD!r} of this version of Salience. "
+        "Run: pip install --upgrade salience"
     )

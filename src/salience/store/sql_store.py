@@ -58,7 +58,7 @@ from salience.ports import (
     Touch,
 )
 from salience.ports.browsing import SESSION, TAG, counted, facets
-from salience.records import ANY, Filter, LoggedRecall, Memory, Receipt, Scope
+from salience.records import ANY, Filter, LoggedRecall, Memory, Receipt, Relation, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
 from salience.store.index import Activations
@@ -183,6 +183,7 @@ class Transaction:
         distinctions: Sequence[str] | None = None,
         tokens: Tokens | None = None,
         event: Interval | None = None,
+        relations: Sequence[Relation] | None = None,
     ) -> dict[str, Any]:
         """Return the columns of derived data, without those that are None.
 
@@ -197,6 +198,8 @@ class Transaction:
             values["terms"] = " ".join(terms)
         if distinctions is not None:
             values |= {"distinctions": "\n".join(distinctions), **rows.of_event(event)}
+        if relations is not None:
+            values["relations"] = rows.of_relations(relations)
         return values
 
 
@@ -411,7 +414,7 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
         _set_aside(transaction, meta.pin(SET_ASIDE), vectors)
     for change in changes:
         vector, tokens = (change.vector, change.tokens) if is_pinned_model else (None, None)
-        values = transaction.derived(vector, change.terms, change.distinctions, tokens, change.event)
+        values = transaction.derived(vector, change.terms, change.distinctions, tokens, change.event, change.relations)
         if not values:
             continue
         key = (change.tenant, change.id, change.version)
@@ -425,8 +428,10 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
             if current["vector"] is not None or values.keys() != {"vector", "tokens"}:
                 transaction.invalidate(change.tenant)
             values["seq"] = transaction.sequence(change.tenant)
-            if change.terms is not None:
-                values |= transaction.search_columns(to_memory(current), change.terms)
+            if change.terms is not None or change.relations is not None:
+                memory = to_memory({**current, "relations": values.get("relations", current["relations"])})
+                terms = rows.to_terms(current["terms"]) if change.terms is None else change.terms
+                values |= transaction.search_columns(memory, terms)
         same = table.c.content_hash == change.content_hash
         transaction.connection.execute(update(table).where(*_of_key(table, *key), same).values(values))
     return []
@@ -1048,4 +1053,5 @@ def rows_as_of(
         before.setdefault((id_, version), counters)
     for row in reader.execute(statements.as_of(tenant, names, moment, ids, seen)).mappings():
         counters = before.get((row["id"], row["version"]), [])
-        yield {**row, **dict(zip(COUNTERS, counters, strict=False))}
+        then = {"relations": rows.relations_at(row["relations"], moment)} if "relations" in row else {}
+        yield {**row, **then, **dict(zip(COUNTERS, counters, strict=False))}

@@ -22,7 +22,6 @@ from salience.ports import (
     Adopt,
     Change,
     Counts,
-    Distinguish,
     Erase,
     Facets,
     Model,
@@ -107,7 +106,6 @@ class SQLiteStore(SQLStore):
         dimension: int,
         language: str | None,
         busy_timeout: float,
-        distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
     ) -> Self:
@@ -119,8 +117,6 @@ class SQLiteStore(SQLStore):
             dimension: length of a vector; pinned.
             language: language of the terms; pinned. None: the pinned one, or `auto` for a new file.
             busy_timeout: seconds to wait for another process's write.
-            distinguish: returns the distinctions of memories of a file of revision 0001; None: they get none, and
-                none of them counts as a near-duplicate.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the file may be pinned to another model, which this one will replace.
 
@@ -141,7 +137,7 @@ class SQLiteStore(SQLStore):
             reader = writer if path == MEMORY else engine.connect()
             store = cls(path, model, writer, reader, busy_timeout)
             try:
-                sqlite_file.ready(writer, reader, path, busy_timeout, distinguish)
+                sqlite_file.ready(writer, reader, path, busy_timeout)
                 with reader.begin():
                     meta = Meta.read(reader)
                 store.language = store._handle.check_opening(meta, language, "file", moving=moving)

@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from salience.errors import InputError, StoreError, VersionError, Words
-from salience.ports import Distinguish
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
 from salience.store import integrity, sqlite_file
 from salience.store.pins import Meta
@@ -28,28 +27,26 @@ class SQLiteDatabase:
     Args:
         path: of the file.
         busy_timeout: seconds to wait for another process.
-        distinguish: gives memories of older revisions their distinctions.
     """
 
-    def __init__(self, path: str, *, busy_timeout: float, distinguish: Distinguish | None = None) -> None:
+    def __init__(self, path: str, *, busy_timeout: float) -> None:
         self._path = path
         self._busy_timeout = busy_timeout
-        self._distinguish = distinguish
         self._engine = sqlite_file.engine(path, busy_timeout)
 
     def upgrade(self) -> Upgraded:
-        """Migrate the tables to the revision of this code, as each opening does.
+        """Create missing tables, as each opening does.
 
         Raises:
             NotAStoreError: the file is something else.
-            VersionError: it is newer than this code.
+            VersionError: its tables are of another revision.
             ReadOnlyError: it cannot be written.
         """
         sqlite_file.prepare(self._path)
         with sqlite_file.mapped(self._path), self._engine.connect() as writer, self._engine.connect() as reader:
             with reader.begin():
                 before = sqlite_file.revision_of(reader, self._path)
-            sqlite_file.ready(sqlite_file.writing(writer), reader, self._path, self._busy_timeout, self._distinguish)
+            sqlite_file.ready(sqlite_file.writing(writer), reader, self._path, self._busy_timeout)
         return Upgraded(self._path, before, HEAD)
 
     def state(self) -> DatabaseState:
@@ -122,8 +119,7 @@ class SQLiteDatabase:
             return str(revision), (str(error),)
         if found == HEAD:
             return found, ()
-        has = "no tables yet" if found is None else f"tables of revision {found!r}, older than {HEAD!r}"
-        return found, (f"store: {self._path}: it has {has}. Run: salience db upgrade",)
+        return None, (f"store: {self._path}: it has no tables yet. Run: salience db upgrade",)
 
 
 def _sizes(connection: Connection) -> dict[str, int]:

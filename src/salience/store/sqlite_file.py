@@ -1,4 +1,4 @@
-"""An SQLite file: opening and migrating it, its transactions and log, and errors of the driver as our own."""
+"""An SQLite file: opening it, its transactions and log, and errors of the driver as our own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
-from salience.ports import Distinguish
-from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS, creation
+from salience.store.schema import APPLICATION_ID, HEAD, creation, refusal
 
 PAGE_SIZE: Final = 8192
 """Bytes in a page of a new file: a memory takes two to three kilobytes, and would leave half of 4,096 empty."""
@@ -35,6 +34,11 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
     sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
+_STAMP: Final = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL CONSTRAINT alembic_version_pkc PRIMARY KEY)",
+    f"INSERT INTO alembic_version VALUES ('{HEAD}')",  # noqa: S608 - a constant
+)
+"""Mark the revision of a new file, as Alembic does."""
 _FOLDER: Final = "it is a folder. Name a file in it."
 _lenient: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 """Decodes text. Bytes that are not UTF-8 become lone surrogates, which `rows` reports; the driver's own error for them
@@ -162,20 +166,18 @@ def writing(connection: Connection) -> Connection:
     return connection.execution_options(**{_WRITES: True})
 
 
-def ready(
-    writer: Connection, reader: Connection, path: str, busy_timeout: float, distinguish: Distinguish | None
-) -> None:
-    """Migrate a new or older file to the revision of this code; `distinguish` reads the texts of revision 0001.
+def ready(writer: Connection, reader: Connection, path: str, busy_timeout: float) -> None:
+    """Create the tables of a new file.
 
     Raises:
         NotAStoreError: an SQLite file of something else.
-        VersionError: a file of a newer version.
+        VersionError: a file of another version.
     """
     with reader.begin():  # one transaction, since another process may be making the file
         revision = revision_of(reader, path)
     _ensure_wal(writer, busy_timeout)
-    if revision != HEAD:
-        _migrate(writer, path, distinguish)
+    if revision is None:
+        _create(writer, path)
 
 
 def revision_of(connection: Connection, path: str) -> str | None:
@@ -189,11 +191,8 @@ def revision_of(connection: Connection, path: str) -> str | None:
     revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     if revision is None:
         raise StoreError(f"store: {path}: {_ERRORS[sqlite3.SQLITE_CORRUPT][1]}")
-    if revision not in REVISIONS:
-        raise VersionError(
-            f"store: {path}: its tables are of revision {revision!r}, newer than {HEAD!r} of this version of Salience. "
-            "Run: pip install --upgrade salience"
-        )
+    if revision != HEAD:
+        raise VersionError(f"store: {path}: {refusal(str(revision))}")
     return str(revision)
 
 
@@ -262,28 +261,11 @@ def _driver(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def _migrate(writer: Connection, path: str, distinguish: Distinguish | None) -> None:
-    """Create or migrate the tables under the write lock, unless another process did so while we waited for it.
-
-    A new file needs no migration, which takes a third of the time.
-    """
+def _create(writer: Connection, path: str) -> None:
+    """Create the tables under the write lock, unless another process did so while we waited for it."""
     with writer.begin():
-        revision = revision_of(writer, path)
-        if revision == HEAD:
+        if revision_of(writer, path) is not None:
             return
-        if revision is None:
-            for statement in creation():
-                writer.exec_driver_sql(statement)
-        else:
-            _upgrade(writer, distinguish)
+        for statement in (*creation("sqlite"), *_STAMP):
+            writer.exec_driver_sql(statement)
         writer.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-
-
-def _upgrade(writer: Connection, distinguish: Distinguish | None) -> None:
-    from alembic import command  # here, since most openings need no migration and the import is slow
-    from alembic.config import Config
-
-    config = Config(attributes={"connection": writer, "distinguish": distinguish})
-    scripts = str(Path(__file__).parent / "migrations")
-    config.set_main_option("script_location", scripts.replace("%", "%%"))
-    command.upgrade(config, "head")

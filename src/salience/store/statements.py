@@ -54,8 +54,8 @@ DAY: Final = 24 * 3600 * 1_000_000
 INDEXED: Final = (
     "id", "version", "seq", "environment", "project", "user_id", "agent_id", "session_id", "kind", "tier", "importance",
     "weight", "created_at", "updated_at", "accessed_at", "expires_at", "forgotten_at", "access_count", "fact_key",
-    "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "event_start",
-    "event_end", "vector",
+    "supersedes", "relations", "turn", "speaker", "tags", "entities", "terms", "distinctions",
+    "event_start", "event_end", "vector",
 )  # fmt: skip
 """Columns of the in-memory index."""
 _STORED: Final = [memories.c[name] for name in STORED]
@@ -320,7 +320,8 @@ def _connected(selection: Selection) -> Conditions:
         conditions.append(or_(*(_Holds(memories.c.entities, literal(name)) for name in selection.entities)))
     if ids := selection.linked_to:
         sums_up = and_(memories.c.sources != "[]", or_(*(_Holds(memories.c.sources, literal(id_)) for id_ in ids)))
-        conditions.append(or_(memories.c.supersedes.in_(ids), memories.c.follows.in_(ids), sums_up))
+        replacing = (memories.c.relations.contains(f'"{id_}"') for id_ in ids)
+        conditions.append(or_(memories.c.supersedes.in_(ids), *replacing, sums_up))
     return conditions
 
 

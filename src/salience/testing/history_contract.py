@@ -10,8 +10,8 @@ import pytest
 
 from salience.batch import COLUMNS
 from salience.errors import StaleError
-from salience.ports import Add, Change, Erase, Need, Prune, Revise, RevisionFilter, Store, Touch
-from salience.records import ANY, Filter, Memory, Scope
+from salience.ports import Add, Change, Derive, Erase, Need, Prune, Revise, RevisionFilter, Store, Touch
+from salience.records import ANY, Filter, Memory, Relation, Scope
 from salience.testing.memories import (
     EVERYTHING,
     NOW,
@@ -23,8 +23,10 @@ from salience.testing.memories import (
     need,
     numbers,
     only,
+    replaces,
     shown,
     stored,
+    successors,
     unit,
 )
 
@@ -267,11 +269,38 @@ class HistoryContract:
         assert _counters(store, at(0))[0] == 1
 
     def test_expiry_depends_on_now_and_not_on_as_of(self, store: Store) -> None:
-        add(store, stored(1), stored(2, supersedes=id_of(1), expires_at=at(1)))
-        for now, successors in ((0, [True, False]), (2, [False, False])):
-            batch = store.gather(need(as_of=at(0), now=at(now)))
+        add(store, stored(1), stored(2, relations=(replaces(1),), expires_at=at(1)))
+        for now, replaced in ((0, [True, False]), (2, [False, False])):
+            batch = store.gather(need(as_of=at(0), now=at(now), successors=True))
             assert numbers(batch) == [1, 2]
-            assert (batch["successor"] >= 0).tolist() == successors
+            assert [one is not None for one in successors(batch)] == replaced
+
+    def test_relations_are_those_of_the_version_of_the_instant(self, store: Store) -> None:
+        first = memory(3, relations=(replaces(1, 0.8),))
+        second = moved(first, 2, relations=(replaces(2, 0.6),))
+        third = moved(second, 4, "forget", forgotten_at=at(4))
+        add(store, stored(1), stored(2), replace(stored(3), memory=first))
+        store.apply([Revise(second), Revise(third)])
+        found = {}
+        for hours in (0, 1, 2, 3, 5):
+            batch = store.gather(need(as_of=at(hours), successors=True))
+            found[hours] = successors(batch)[:2], batch["replaced"].tolist()[:2]
+        before, after = ([3, None], [0.8, 0.0]), ([None, 3], [0.0, 0.6])
+        assert found == {0: before, 1: before, 2: after, 3: after, 5: ([None, None], [0.0, 0.0])}
+        assert [item.memory.relations for item in store.history(EVERYTHING, id_of(3))] == [
+            first.relations, second.relations, second.relations
+        ]  # fmt: skip
+        assert store.fetch(EVERYTHING, [id_of(3)], as_of=at(1)) == [first]
+
+    def test_relations_of_an_earlier_version_can_be_derived(self, store: Store) -> None:
+        """Upkeep may decide them after the memory was revised."""
+        first = memory(2, relations=None)
+        add(store, stored(1), replace(stored(2), memory=first))
+        second = moved(first, 2)
+        store.apply([Revise(second), Derive("default", id_of(2), 1, first.content_hash, relations=(replaces(1),))])
+        assert [item.memory.relations for item in store.history(EVERYTHING, id_of(2))] == [(replaces(1),), None]
+        assert successors(store.gather(need(as_of=at(1), successors=True))) == [2, None]
+        assert successors(store.gather(need(successors=True))) == [None, None]
 
     def test_a_short_id_is_resolved_as_of_the_instant(self, store: Store) -> None:
         twins = [f"{n:024x}0badcafe" for n in (1, 2)]
@@ -314,11 +343,11 @@ class HistoryContract:
 
     def test_author_reason_and_links_come_back(self, store: Store) -> None:
         whole = memory(
-            1, changed_by="user:ü", reason="a reason; 'quoted'", follows=id_of(2), reflection=id_of(5),
-            sources=(id_of(3), id_of(4)),
+            1, changed_by="user:ü", reason="a reason; 'quoted'", reflection=id_of(5), sources=(id_of(3), id_of(4)),
+            relations=(replaces(2), Relation(id_of(9), "adds", 0.5, "jüdge", "words of 'both'")),
         )  # fmt: skip
         store.apply([Add(replace(stored(1), memory=whole))])
-        second = moved(whole, 1, "reflect", by="upkeep", follows=None, sources=(), reflection=None)
+        second = moved(whole, 1, "reflect", by="upkeep", relations=(), sources=(), reflection=None)
         store.apply([Revise(second)])
         assert [item.memory for item in store.history(EVERYTHING, id_of(1))] == [whole, second]
         assert store.fetch(EVERYTHING, [id_of(1)]) == [second]
@@ -328,12 +357,13 @@ class HistoryContract:
         fields: dict[str, Any] = {"entities": ("Zoë",), "speaker": "Bob", "key": "k", "fact_key": "f"}
         add(store, stored(1, unit(1), ("x",), **fields), stored(2, unit(0, 1), ("x", "y")))
         store.apply([Revise(memory(1, **fields).changed("update", NOW + HOUR, content="two"), terms=("x", "z"))])
-        add(store, stored(3, supersedes=id_of(1)))
+        add(store, stored(3, supersedes=id_of(1), relations=(replaces(1), replaces(2))))
         assert store.gather(need())["supersedes"][2] >= 0
         assert store.apply([Erase("default", (id_of(1),))]) == []
-        batch = store.gather(need(vector=unit(1), terms=("x", "z"), entities=True, names=("zoë",), vectors=True))
+        wanted: dict[str, Any] = {"terms": ("x", "z"), "entities": True, "names": ("zoë",), "successors": True}
+        batch = store.gather(need(vector=unit(1), vectors=True, **wanted))
         assert numbers(batch) == listed(store, forgotten=True, versions=True) == [2, 3]
-        assert batch["supersedes"].tolist() == batch["successor"].tolist() == [-1, -1]
+        assert (batch["supersedes"].tolist(), successors(batch)) == ([-1, -1], [3, None])
         assert batch.lexicon is not None
         assert (batch.lexicon.documents, batch.lexicon.document_frequency.tolist()) == (2, [1.0, 0.0])
         assert batch.entities is not None

@@ -11,7 +11,7 @@ import numpy as np
 
 from salience.batch import COLUMNS, KINDS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
 from salience.ports import Add, Interval, Need, Store, Stored
-from salience.records import ANY, Memory, Receipt, Scope
+from salience.records import ANY, CALLER, Memory, Receipt, Relation, Scope
 from salience.records.checks import frozen
 from salience.text import content_hash
 
@@ -87,6 +87,11 @@ def stored(
     return Stored(made, own, words, activations or {}, tuple(distinctions), tokens, event)
 
 
+def replaces(number: int, probability: float = 1.0, by: str = CALLER) -> Relation:
+    """Return the relation to the contract's memory `number` of a memory that replaces it."""
+    return Relation(id_of(number), "replaces", probability, by, "a reason")
+
+
 def add(store: Store, *items: Stored) -> list[Receipt]:
     """Store the memories in one transaction."""
     return store.apply([Add(item) for item in items])
@@ -102,6 +107,12 @@ def numbers(batch: Batch) -> list[int]:
     return [int(name, 16) for name in batch.ids]
 
 
+def successors(batch: Batch) -> list[int | None]:
+    """Return which of the contract's memories replaces each memory of the batch; None for none."""
+    assert batch.successors is not None
+    return [int(name, 16) if name else None for name in batch.successors.tolist()]
+
+
 def listed(store: Store, scope: Scope = EVERYTHING, **values: Any) -> list[int]:
     """Return which of the contract's memories a scan returns, in its order."""
     return [int(item.memory.id, 16) for item in store.scan(scope, **values)]
@@ -112,7 +123,6 @@ def only(store: Store, number: int) -> Stored:
     return next(item for item in store.scan(EVERYTHING, forgotten=True) if item.memory.id == id_of(number))
 
 
-_OF_MEMORIES: Final = ("supersedes", "successor")
 _OWN: Final = ("fact", "speaker")
 
 
@@ -124,11 +134,10 @@ def comparable(item: Stored) -> tuple[Any, ...]:
 
 
 def shown(batch: Batch) -> tuple[Any, ...]:
-    """Return all that a batch holds; it has to have the column `code`, if it has `supersedes` or `successor`."""
+    """Return all that a batch holds; it has to have the column `code`, if it has `supersedes`."""
     columns = {name: (column.dtype, column.tolist()) for name, column in batch.columns.items() if name != "code"}
-    for name in _OF_MEMORIES:
-        if name in batch.columns:
-            columns[name] = columns[name][0], _named(batch, name)
+    if "supersedes" in batch.columns:
+        columns["supersedes"] = columns["supersedes"][0], _superseded(batch)
     for name in _OWN:
         if name in batch.columns:
             columns[name] = columns[name][0], relabelled(batch[name].tolist(), keep=-1)
@@ -142,6 +151,7 @@ def shown(batch: Batch) -> tuple[Any, ...]:
         batch.entities and _entities(batch.entities),
         batch.distinctions and _distinctions(batch.distinctions),
         None if batch.neighbours is None else batch.neighbours.tolist(),
+        None if batch.successors is None else batch.successors.tolist(),
     )
 
 
@@ -151,10 +161,10 @@ def relabelled(codes: Sequence[int], keep: int | None = None) -> list[int]:
     return [code if code == keep else numbers.setdefault(code, len(numbers)) for code in codes]
 
 
-def _named(batch: Batch, name: str) -> list[str | None]:
-    """Return the ids that the codes of a column stand for; of memories out of the batch it is known only that."""
+def _superseded(batch: Batch) -> list[str | None]:
+    """Return the ids that `supersedes` stands for; of memories out of the batch it is known only that."""
     names = dict(zip(batch["code"].tolist(), batch.ids.tolist(), strict=True))
-    return [names.get(code, "elsewhere" if code >= 0 else None) for code in batch[name].tolist()]
+    return [names.get(code, "elsewhere" if code >= 0 else None) for code in batch["supersedes"].tolist()]
 
 
 def _lexicon(found: Lexicon) -> tuple[Any, ...]:

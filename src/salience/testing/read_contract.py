@@ -22,6 +22,7 @@ from salience.ports import (
     Derive,
     Erase,
     Near,
+    Pruning,
     Revise,
     Selection,
     SessionSpan,
@@ -29,7 +30,7 @@ from salience.ports import (
     Store,
     Stored,
 )
-from salience.records import ANY, Filter, Memory, Scope
+from salience.records import ANY, Filter, Memory, Relation, Scope
 from salience.testing.memories import (
     DIMENSION,
     EVERYTHING,
@@ -42,14 +43,16 @@ from salience.testing.memories import (
     numbers,
     only,
     random_unit,
+    replaces,
     stored,
+    successors,
     unit,
 )
 
 HOUR: Final = timedelta(hours=1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NEUTRAL: Final = {
-    "cosine", "importance", "weight", "expires_at", "access_count", "tier", "supersedes", "successor",
+    "cosine", "importance", "weight", "expires_at", "access_count", "tier", "supersedes", "replaced", "asks",
     "turns_since_activation", "context_cosine", "speaker", "speaker_named",
 }  # fmt: skip
 """Columns whose value for a plain memory changes no ranking."""
@@ -276,24 +279,99 @@ class ReadContract:
         assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, False, False, False, True]
 
     def test_the_successor_does_not_depend_on_the_filter(self, store: Store) -> None:
-        """The memory that supersedes, else the latest of the fact: live, visible and not expired."""
-        late, soon = NOW + timedelta(hours=1), NOW + timedelta(minutes=1)
+        """It is live, visible and not expired; of several the most probable one, of equals the latest."""
+        soon = NOW + timedelta(minutes=1)
         add(
             store,
-            stored(1, kind="x"), stored(2, supersedes=id_of(1)), stored(3, supersedes=id_of(1), user_id="hidden"),
-            stored(4, kind="x", fact_key="theme"), stored(5, fact_key="theme", updated_at=late),
-            stored(6, kind="x", fact_key="theme"), stored(7, fact_key="theme", user_id="hidden", updated_at=late),
-            stored(8, kind="x"), stored(9, supersedes=id_of(8), expires_at=soon),
-            stored(10, kind="x", fact_key="size"), stored(11, kind="x", fact_key="size"),
+            stored(1, kind="x"), stored(2, relations=(replaces(1),)),
+            stored(3, kind="x"), stored(4, relations=(replaces(3, 0.9),)), stored(5, relations=(replaces(3, 0.6),)),
+            stored(6, kind="x"), stored(7, relations=(replaces(6, 0.8), replaces(9, 0.7))),
+            stored(8, relations=(replaces(6, 0.8),)), stored(9, kind="x"),
+            stored(10, kind="x"), stored(11, relations=(replaces(10, 0.9),), expires_at=soon),
+            stored(12, relations=(replaces(10, 0.5),)),
+            stored(13, kind="x"), stored(14, relations=(replaces(13),), user_id="hidden"),
+            stored(15, kind="x"), stored(16, relations=(Relation(id_of(15), "adds", 0.9, "model"),)),
+            stored(17, kind="x"), stored(18, relations=()), stored(19, relations=None, supersedes=id_of(17)),
         )  # fmt: skip
-        codes = store.gather(need(Scope()))
-        code = dict(zip(numbers(codes), codes["code"].tolist(), strict=True))
-        request = need(Scope(), filter=Filter(kinds=["x"]))
+        request = need(Scope(), filter=Filter(kinds=["x"]), successors=True)
         found = store.gather(request)
-        assert numbers(found) == [1, 4, 6, 8, 10, 11]
-        assert found["successor"].tolist() == [code[2], code[5], code[5], code[9], code[11], -1]
+        assert numbers(found) == [1, 3, 6, 9, 10, 13, 15, 17]
+        assert successors(found) == [2, 4, 8, 7, 11, None, None, None]
+        assert found["replaced"].tolist() == [1.0, 0.9, 0.8, 0.7, 0.9, 0.0, 0.0, 0.0]
         later = store.gather(replace(request, now=soon))
-        assert later["successor"].tolist() == [code[2], code[5], code[5], -1, code[11], -1]
+        assert successors(later) == [2, 4, 8, 7, 12, None, None, None]
+        assert later["replaced"].tolist() == [1.0, 0.9, 0.8, 0.7, 0.5, 0.0, 0.0, 0.0]
+        everybody = store.gather(replace(request, scope=EVERYTHING))
+        assert successors(everybody) == [2, 4, 8, 7, 11, 14, None, None]
+
+    def test_the_successor_is_live(self, store: Store) -> None:
+        newer = memory(2, relations=(replaces(1, 0.8),))
+        add(
+            store,
+            stored(1),
+            replace(stored(0), memory=newer),
+            stored(3, relations=(replaces(2, 0.7), replaces(9, 1.0))),
+        )
+        request = need(successors=True, ids=(id_of(1), id_of(2)))
+        assert successors(store.gather(request)) == [2, 3]
+        gone = newer.changed("forget", NOW, forgotten_at=NOW)
+        store.apply([Revise(gone)])
+        assert successors(store.gather(request)) == [None]
+        store.apply([Revise(gone.changed("restore", NOW, forgotten_at=None))])
+        assert successors(store.gather(request)) == [2, 3]
+        assert store.gather(request)["replaced"].tolist() == [0.8, 0.7]
+
+    def test_a_revision_changes_relations(self, store: Store) -> None:
+        newer = memory(3, relations=(replaces(1),))
+        add(store, stored(1), stored(2), replace(stored(0), memory=newer))
+        second = newer.changed("update", NOW, relations=(replaces(2, 0.75),))
+        store.apply([Revise(second)])
+        found = store.gather(need(successors=True))
+        assert (successors(found), found["replaced"].tolist()) == ([None, 3, None], [0.0, 0.75, 0.0])
+        store.apply([Revise(second.changed("update", NOW, relations=()))])
+        assert successors(store.gather(need(successors=True))) == [None, None, None]
+
+    def test_derived_relations_make_no_version(self, store: Store) -> None:
+        add(store, stored(1), stored(2, relations=None), stored(3, None, relations=None))
+        found = (replaces(1, 0.85), Relation(id_of(9), "repeats", 0.9, "rule", "same words"))
+        hashes = {number: memory(number).content_hash for number in (2, 3)}
+        store.apply([Derive("default", id_of(2), 1, hashes[2], relations=found)])
+        assert only(store, 2).memory == memory(2, relations=found)
+        batch = store.gather(need(successors=True, vector=unit(1)))
+        assert (successors(batch), batch["replaced"].tolist()) == ([2, None, None], [0.85, 0.0, 0.0])
+        assert batch["embedded"].tolist() == [True, True, False]
+        store.apply([Derive("default", id_of(3), 1, hashes[3], relations=())])
+        assert only(store, 3).memory.relations == ()
+        outdated = Derive("default", id_of(2), 1, hashes[3], relations=())  # of another text
+        unknown = Derive("default", id_of(2), 2, hashes[2], relations=())
+        store.apply([outdated, unknown])
+        assert only(store, 2).memory.relations == found
+
+    def test_a_search_returns_the_memories_that_replace_those_it_returns(self, store: Store) -> None:
+        """However far their texts are from the query, to the ends of chains; a filter still applies."""
+        near = [stored(n, unit(1, n / 1000), kind="x") for n in range(1, 301)]
+        far = [stored(n, unit(-1, n / 1000), kind="x") for n in range(301, 601)]
+        chain = (
+            stored(601, unit(-1), kind="x", relations=(replaces(1),)),
+            stored(602, unit(-1), kind="x", relations=(replaces(601, 0.9),)),
+            stored(603, unit(-1), relations=(replaces(2),)),
+        )
+        add(store, *near, *far, *chain)
+        pruning = Pruning(keep=5, similarity=1.0, heirs=True)
+        request = need(vector=unit(1), pruning=pruning, reach=40, candidates=None, successors=True)
+        batch = store.gather(request)
+        assert {1, 2, 601, 602, 603} <= set(numbers(batch))
+        successor = dict(zip(numbers(batch), successors(batch), strict=True))
+        assert [successor[number] for number in (1, 2, 3, 601, 602)] == [601, 603, None, 602, None]
+        filtered = store.gather(replace(request, filter=Filter(kinds=["x"])))
+        assert {1, 2, 601, 602} <= set(numbers(filtered))
+        assert 603 not in numbers(filtered)
+        successor = dict(zip(numbers(filtered), successors(filtered), strict=True))
+        assert [successor[number] for number in (1, 2)] == [601, 603]
+
+    def test_a_question_is_marked(self, store: Store) -> None:
+        add(store, stored(1, distinctions=("text:1", "claim:asks")), stored(2, distinctions=("text:2", "claim:not")))
+        assert store.gather(need())["asks"].tolist() == [True, False]
 
     def test_a_batch_has_only_the_requested_columns(self, store: Store) -> None:
         add(store, stored(1))
@@ -743,7 +821,7 @@ class ReadContract:
             store,
             stored(1, entities=("Ann", "Tea"), user_id="ann"),
             stored(2, entities=("Ann",), supersedes=id_of(1), user_id="ann"),
-            stored(3, entities=("Oslo",), follows=id_of(1)),
+            stored(3, entities=("Oslo",), relations=(replaces(1, 0.8),)),
             stored(4, kind="reflection", sources=(id_of(1), id_of(2))),
             stored(5, entities=("Ann",), tenant="other"),
         )

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from salience.errors import ConflictError, InputError, LeaseError, SalienceError, StaleError, StoreError
-from salience.ports import Add, Answered, Change, Erase, Lease, Prune, Revise, Store, Touch
+from salience.ports import Add, Answered, Change, Erase, Lease, Near, Prune, Revise, Store, Touch
 from salience.records import Filter, Receipt, Scope
 from salience.records.checks import Frozen, frozen
 from salience.testing.memories import (
@@ -586,6 +586,21 @@ class WriteContract:
             assert batch["embedded"].tolist() == [number < 3 for number in found]
             assert batch.complete == (count == 2)
         assert numbers(store.gather(need(Scope(), vector=unit(1), candidates=1, filter=Filter(kinds=["x"])))) == [4]
+
+    def test_a_vector_of_zeros_is_none_to_search_by_but_not_pending(self, store: Store) -> None:
+        """The model knows no word of such a text."""
+        zeros = np.zeros(DIMENSION, np.float32)
+        add(store, stored(1, unit(1)), stored(2, zeros), stored(3, None), stored(4, unit(0, 1)))
+        batch = store.gather(need(vector=unit(1), vectors=True))
+        assert batch["embedded"].tolist() == [True, False, False, True]
+        assert batch["cosine"].tolist() == [1.0, 0.0, 0.0, 0.0]
+        assert numbers(store.gather(need(near=Near(unit(1)[None], -0.5)))) == [1, 4]
+        assert [item.memory.id for item in store.unembedded()] == [id_of(3)]
+        assert store.counts(EVERYTHING).pending == 1
+        vector = store.history(EVERYTHING, id_of(2))[0].vector
+        assert vector is not None
+        assert not vector.any()
+        assert store.check() == []
 
     def test_unembeds_removes_the_vector_of_the_new_version(self, store: Store) -> None:
         add(store, stored(1, unit(1)), stored(2, unit(1)), stored(3, unit(1)))

@@ -20,7 +20,7 @@ PAGE: Final = 500
 """Memories that are read at once: few, so that an export of any size needs little memory."""
 LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
 """Escapes for characters that some readers take for the end of a line."""
-_FIELDS: Final = tuple(item.name for item in fields(Memory))
+_FIELDS: Final = tuple(item.name for item in fields(Memory) if item.name != "replaced_by")
 _values: Final = attrgetter(*_FIELDS)
 _json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -79,6 +79,8 @@ def as_record(stored: Stored) -> dict[str, Any]:
     memory = dict(zip(_FIELDS, _values(stored.memory), strict=True))
     memory |= {name: memory[name].isoformat() for name in INSTANTS if memory[name] is not None}
     memory |= {"scope": stored.memory.scope.as_dict(), "metadata": dict(stored.memory.metadata)}
+    if stored.memory.relations is not None:
+        memory["relations"] = [relation.as_dict() for relation in stored.memory.relations]
     vector = None if stored.vector is None else base64.b64encode(stored.vector.astype("<f4").tobytes()).decode("ascii")
     record = {"memory": memory, "vector": vector, "activations": dict(stored.activations)}
     if stored.tokens is not None:

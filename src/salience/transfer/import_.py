@@ -15,6 +15,7 @@ from salience.loading import uncollected
 from salience.ports import Add, Services, Stored
 from salience.records import Memory, Scope, TransferReport, checks
 from salience.records.ids import cycles
+from salience.relations import with_supersedes
 from salience.remember import clean, decide, derive, split_turns
 from salience.remember.facts import SUPERSEDED_WEIGHT
 from salience.steps import embed, retry_stale
@@ -366,16 +367,18 @@ def _store(services: Services, groups: Sequence[Group]) -> list[tuple[Group, str
 
         def add(group: Group) -> Add:
             if not group.is_draft:
-                return Add(group.versions[-1], group.versions[:-1])
+                last = group.versions[-1]
+                return Add(replace(last, memory=with_supersedes(last.memory)), group.versions[:-1])
             made = next(new)
             if group.id in targets:
                 made = replace(made, memory=replace(made.memory, supersedes=targets[group.id]))
+            made = replace(made, memory=with_supersedes(made.memory))
             if group.id not in newer:
                 return Add(made)
             reason = f"superseded by {newer[group.id].short_id}"
             weight = min(SUPERSEDED_WEIGHT, made.memory.weight)
-            last = made.memory.changed("supersede", newer[group.id].changed_at, reason=reason, weight=weight)
-            return Add(replace(made, memory=last), (made,))
+            after = made.memory.changed("supersede", newer[group.id].changed_at, reason=reason, weight=weight)
+            return Add(replace(made, memory=after), (made,))
 
         with uncollected():
             adds = list(map(add, groups))

@@ -12,7 +12,7 @@ from pybase64 import b64decode
 from salience.batch import Tokens, Vectors32, unpacked
 from salience.errors import InputError, Words, wrong_type
 from salience.lines import COORDINATES
-from salience.records import CHANGES, Draft, Memory, Scope, checks
+from salience.records import CHANGES, Draft, Memory, Relation, Scope, checks
 from salience.records.ids import ID
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
@@ -25,12 +25,12 @@ DRAFT_FIELDS: Final = (
     "metadata",
 )  # fmt: skip
 """Fields that `Draft` validates."""
-NAME_FIELDS: Final = ("changed_by", "reason", "follows", "reflection")
+NAME_FIELDS: Final = ("changed_by", "reason", "reflection")
 """Other fields that are a name or null."""
-FIELDS: Final = frozenset(item.name for item in fields(Memory))
+FIELDS: Final = frozenset(item.name for item in fields(Memory) if item.name != "replaced_by")
 REQUIRED: Final = FIELDS - {
     "fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn", "sources",
-    *NAME_FIELDS,
+    "relations", *NAME_FIELDS,
 }  # fmt: skip
 
 
@@ -53,10 +53,11 @@ def parse_memory(data: object, tenant: str, content_limit: int) -> Memory:
         raise InputError(f"memory.{name}", None, "Set it; take the line from an export.")
     drafted: dict[str, Any] = {name: data.get(name) for name in DRAFT_FIELDS}
     draft = Draft(**drafted)
+    relations = parse_relations(data.get("relations"))
     checks.text("content", draft.content, content_limit)
     values: dict[str, Any] = {name: getattr(draft, name) for name in DRAFT_FIELDS}
     values |= {name: checks.name(name, data[name]) for name in NAME_FIELDS if data.get(name) is not None}
-    values |= {name: checks.instant(name, data[name]) for name in INSTANTS if data.get(name) is not None}
+    values |= {name: checks.aware(name, data[name]) for name in INSTANTS if data.get(name) is not None}
     return Memory(
         **{**values, "entities": tuple(draft.entities or ())},
         id=_id(data["id"]),
@@ -66,8 +67,24 @@ def parse_memory(data: object, tenant: str, content_limit: int) -> Memory:
         version=checks.whole("version", data["version"], 1, MAX_COUNT),
         change=checks.choice("change", data["change"], CHANGES),
         sources=checks.names("sources", data.get("sources") or ()),
+        relations=relations,
         turn=None if data.get("turn") is None else checks.whole("turn", data["turn"], 1, MAX_COUNT),
     )
+
+
+def parse_relations(value: object) -> tuple[Relation, ...] | None:
+    """Return relations from JSON values; None for null."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise wrong_type("relations", value, "Give a JSON list of objects.")
+    known = {item.name for item in fields(Relation)}
+    for name in {name for one in value for name in one}:
+        checks.choice("relations", name, sorted(known))
+    try:
+        return tuple(Relation(**one) for one in value)
+    except TypeError:  # a missing field
+        raise InputError("relations", Words("an object without all fields"), "Take it from an export.") from None
 
 
 def _id(value: object) -> str:
@@ -110,7 +127,8 @@ def parse_vector(value: object, dimension: int) -> Vectors32 | None:
     if vector.shape != (dimension,):
         count = f"{len(vector)} numbers"
         raise InputError("vector", Words(count), f"Give {dimension}, as the embedder does.", f"has {count}")
-    if not np.isfinite(vector).all() or abs(float(np.linalg.norm(vector.astype(np.float64))) - 1) > UNIT_TOLERANCE:
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    if not np.isfinite(vector).all() or (length and abs(length - 1) > UNIT_TOLERANCE):  # zeros: a text of unknown words
         no_unit = Words("numbers that are no unit vector")
         raise InputError("vector", no_unit, "Take it from an export.", "is no unit vector")
     return vector

@@ -14,11 +14,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from salience.errors import InputError, Words, unknown_field
 from salience.records import CHANGES, KINDS, SCOPE_LEVELS, TIERS
-from salience.records.checks import DURATION_LEAST, DURATION_LIMIT, DURATION_PATTERN, NAME_LIMIT
+from salience.records.checks import DURATION_LEAST, DURATION_LIMIT, DURATION_PATTERN, INSTANT_PATTERN, NAME_LIMIT
 
 _PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
 _CHANGEABLE: Final = (
-    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "ttl", "tier", "metadata",
+    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "supersedes", "ttl", "tier", "metadata",
 )  # fmt: skip
 """Fields that an update can change; at least one is required."""
 _ERASE_SCOPE: Final = ("project", "user_id", "agent_id", "session_id")
@@ -65,7 +65,19 @@ Id = Annotated[str, _text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")]
 Cursor = Annotated[str, _text(pattern="^[0-9a-f]{32}$")]
 ChangeCursor = Annotated[str, _text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")]
 Change = Annotated[str, _text(enum=list(CHANGES))]
-Instant = Annotated[str, _text(format="date-time")]
+Instant = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "date-time"},
+                {"type": "string", "format": "date"},
+                {"type": "string", "pattern": INSTANT_PATTERN},
+            ],
+            "examples": ["2026-05-01T09:30:00Z", "2026-05-01", "2026-05", "yesterday", "last week", "2d"],
+        }
+    ),
+]
 Seconds = Annotated[float, _number(0, 1e14)]
 Tier = Annotated[str, _text(enum=list(TIERS))]
 Level = Annotated[str, _text(enum=list(SCOPE_LEVELS))]
@@ -140,7 +152,7 @@ class DraftFields(VerbRequest):
     tier: Tier = Field("episodic", description="initial tier")
     metadata: Metadata = Field({}, description="custom values, returned unchanged")
     key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")
-    created_at: Instant | None = Field(None, description="time of creation; default: now")
+    created_at: Instant | None = Field(None, description="creation time (2026-05-01, yesterday, 2d); default: now")
     duplicate: bool = Field(False, description="store it even if a current memory has the same text")
 
 
@@ -182,7 +194,7 @@ class Message(BaseModel):
     role: Name | None = Field(None, description="user, assistant, ...")
     speaker: Name | None = Field(None, description="name of the speaker, if known")
     name: Name | None = Field(None, description="synonym of `speaker`")
-    timestamp: Instant | Seconds | None = Field(None, description="ISO 8601 with an offset, or seconds since 1970")
+    timestamp: Instant | Seconds | None = Field(None, description="ISO 8601, or seconds since 1970")
     metadata: Metadata | None = None
     key: Name | None = Field(None, description="idempotency key")
 
@@ -209,6 +221,7 @@ class Update(FullScope):
     tags: list[Name] = _omittable("all tags")
     entities: list[Name] = _omittable("all entities; default: extracted again if the content changes")
     fact_key: Name | None = _omittable("identity of the fact; null for none")
+    supersedes: Id | None = _omittable("id of an older memory that this one replaces; null for none")
     ttl: Ttl | None = _omittable("time to live from now; null for no limit")
     tier: Tier = _omittable("the new tier")
     metadata: Metadata = _omittable("all metadata")
@@ -275,7 +288,7 @@ class RecallOptions(Ranked, Filtered):
 
     min_score: MinScore | None = Field(None, description="minimum score, on the profile's scale")
     dry_run: bool = Field(False, description="do not update counters")
-    as_of: Instant | None = Field(None, description="answer as of this time")
+    as_of: Instant | None = Field(None, description="answer as of this time (2026-05-01, 2d)")
     deadline_ms: Milliseconds | None = Field(None, description="deadline, milliseconds")
     weights: Weights | None = Field(None, description="weights of signals that override the profile's, by label")
 
@@ -327,11 +340,11 @@ class Listing(Filtered):
 
 
 class Dismiss(FullScope):
-    """Keep a problem out of the review."""
+    """Undo the relation of two memories, and keep a problem out of the review."""
 
     id: Id
     other_id: Id | None = Field(None, description="the other memory of the pair; none for a stale reflection")
-    undo: bool = Field(False, description="show the problem again")
+    undo: bool = Field(False, description="decide the relation again, and show the problem again")
     reason: Name | None = Field(None, description="reason for the change, for the history")
 
 

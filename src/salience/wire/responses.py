@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from salience.errors import InputError, Words, wrong_type
-from salience.records import ANY, Erased, Memory, Part, Scope, ScoreDetail, Via
+from salience.records import ANY, Erased, Memory, Part, Recall, Scope, ScoreDetail, Verdict, Via
 from salience.records.checks import frozen
 from salience.records.ids import ONCE
 
@@ -21,8 +21,8 @@ T = TypeVar("T")
 def to_json(value: object) -> Any:
     """Return a record as JSON values: field names as keys, times in ISO 8601, durations in seconds.
 
-    A memory also has `short_id` and `status`; its key is null if a client generated it for one call. Raises
-    `InputError` for values without a JSON form.
+    A memory also has `short_id` and `status`, and a recall its `verdict`. The key of a memory is null if a client
+    generated it for one call. Raises `InputError` for values without a JSON form.
     """
     match value:
         case Erased():
@@ -40,6 +40,8 @@ def to_json(value: object) -> Any:
         case Memory():
             found = {"id": value.id, "short_id": value.short_id, "status": value.status, **_record(value)}
             return found | {"key": None} if value.key is not None and value.key.startswith(ONCE) else found
+        case Recall():
+            return {**_record(value), "verdict": value.verdict}
         case Mapping():
             return {str(key): to_json(item) for key, item in value.items()}
         case _ if is_dataclass(value):
@@ -151,6 +153,8 @@ class Schemas:
         if kind is Memory:
             status = get_type_hints(Memory.status.fget)["return"]  # type: ignore[attr-defined]
             properties |= {"short_id": self.of(str), "status": self.of(status)}
+        if kind is Recall:
+            properties |= {"verdict": self.of(Verdict)}
         return _object(properties)
 
 

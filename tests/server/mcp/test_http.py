@@ -62,7 +62,7 @@ async def test_any_worker_answers_any_request(engine, bare):
         answer = client.post(f"{other}/mcp", json=arguments, headers={"MCP-Protocol-Version": "2025-06-18"})
     assert answer.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in answer.headers
-    assert len(answer.json()["result"]["tools"]) == 6
+    assert len(answer.json()["result"]["tools"]) == 7
 
 
 async def test_many_at_once_are_answered(engine):

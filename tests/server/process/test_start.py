@@ -174,7 +174,7 @@ def test_a_remote_embedder_is_not_called_at_the_start(planned, monkeypatch):
         loaded(type("Local", (Remote,), {"remote": False})())
 
 
-@pytest.mark.parametrize(("named", "count"), [(None, 6), ("all", 15), ("recall,explain", 2)])
+@pytest.mark.parametrize(("named", "count"), [(None, 7), ("all", 16), ("recall,explain", 2)])
 def test_the_tools_of_mcp_are_those_of_the_setting(started, named, count):
     client = started(**({} if named is None else {"mcp_tools": named}))
     arguments = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

@@ -30,7 +30,7 @@ from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
 from salience.recall import search as recall_search
-from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Query, Scope, TimeCue
+from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Query, Relation, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
@@ -58,7 +58,7 @@ class Store:
         return gather(self.index, asked, self.activations)
 
     def services(self) -> Any:
-        return SimpleNamespace(store=self, access_log=AccessLog(self), tokeniser=SimpleNamespace(terms=str.split))
+        return SimpleNamespace(store=self, access_log=AccessLog(self), tokeniser=SimpleNamespace(query_terms=str.split))
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,14 @@ def stated(random: np.random.Generator) -> tuple[datetime, datetime]:
     return start, start + timedelta(hours=int(pick(random, 1, 24, 1000)))
 
 
+def related(random: np.random.Generator, number: int) -> tuple[Relation, ...]:
+    """Return what memory `number` is to a few older ones."""
+    older = sorted(set(random.integers(number, size=random.integers(4)).tolist())) if number else []
+    kinds = pick(random, ("replaces",), ("replaces", "adds"))
+    chances = (0.3, 0.6, 0.95, 1.0)
+    return tuple(Relation(id_of(one), pick(random, *kinds), pick(random, *chances), "model") for one in older)
+
+
 def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndarray) -> Any:
     vector = centres[random.integers(len(centres))] + shape.spread * random.normal(size=DIMENSION)
     some, plain = (lambda chance: random.random() < chance), random.random() < shape.plain
@@ -124,7 +132,10 @@ def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndar
         number,
         None if some(shape.pending) else (vector / np.linalg.norm(vector)).astype(np.float32),
         terms=tuple(pick(random, *TERMS) for _ in range(random.integers(0, 6))),
-        distinctions=(f"text:{number}", f"number:{random.integers(3)}") if some(0.5) else (f"text:{number % 3}",),
+        distinctions=(
+            f"same:{number % 9}",
+            *((f"number:{random.integers(3)}",) if some(0.5) else (f"text:{number % 3}",)),
+        ),
         event=stated(random) if some(0.3) else None,
         session_id=f"s{random.integers(shape.sessions)}" if shape.sessions and some(0.9) else None,
         user_id=pick(random, None, "u1", "u2") if some(shape.scoped) else None,
@@ -140,6 +151,7 @@ def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndar
         weight=1.0 if plain else float(pick(random, 0.1, 0.5, 1.0)),
         fact_key=f"f{random.integers(5)}" if some(shape.facts) else None,
         supersedes=id_of(int(random.integers(number))) if number and some(shape.facts) else None,
+        relations=related(random, number) if some(shape.facts) else None,
         expires_at=NOW + timedelta(hours=int(random.integers(-3, 4))) if some(shape.ageing) else None,
         created_at=NOW - timedelta(days=float(random.integers(0, 400)), hours=float(random.integers(3))),
         updated_at=NOW - timedelta(days=float(random.integers(0, 3))),
@@ -151,7 +163,7 @@ def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndar
 SUMMED = ("similarity", "context_similarity", "lexical", "context_lexical", "speaker", "entity")
 OTHERS = ("importance", "importance_multiplier", "weight", "scope_weight", "recency", "staleness", "rehearsed_decay",
           "priming", "time")  # fmt: skip
-AFTER = ("update", "cut_off", "threshold", "nonzero", "near_duplicate")
+AFTER = ("replaced", "cut_off", "threshold", "nonzero", "near_duplicate", "same_statement")
 
 
 def drawn(random: np.random.Generator, most: float = 3.0) -> Profile:
@@ -165,10 +177,10 @@ def drawn(random: np.random.Generator, most: float = 3.0) -> Profile:
         how = pick(random, "sum", "product", chances=(0.9, 0.1) if signal in SUMMED else (0.4, 0.6))
         more = "half_life_days = 30\n" if signal == "recency" else ""
         tables.append(f'[signal.{signal}]\ncombine = "{how}"\nweight = {pick(random, *weights)}\n{more}')
-    before = [name for name in ("expired", "outdated") if random.random() < 0.6]
+    before = [name for name in ("expired",) if random.random() < 0.6]
     after = [name for name in pick(random, AFTER, AFTER[::-1]) if random.random() < 0.4]
-    if "update" in after:
-        tables.append(f"[stage.update]\ntop = {random.integers(2, 12)}\nreach = {random.integers(2, 12)}\n")
+    if "replaced" in after:
+        tables.append(f"[stage.replaced]\nsure = {pick(random, 0.0, 0.5, 0.9)}\n")
     if "cut_off" in after:
         rule = {"alone": (0.0, 0.05, 0.3), "share": (0.0, 0.5, 0.9), "content": (0.0, 0.5, 1.0)}
         lines = [f"{name} = {pick(random, *numbers)}\n" for name, numbers in rule.items()]
@@ -209,10 +221,12 @@ def asked_for(random: np.random.Generator, profile: Profile) -> Need:
         entities="entities" in profile.parts,
         vectors="vectors" in profile.parts,
         distinctions="distinctions" in profile.parts,
+        successors="successors" in profile.parts,
+        tense=pick(random, "present", "present", "former", "past"),
         limit=pick(random, 1, 2, 5, 30),
         depth=pick(random, None, None, 12),
         min_score=pick(random, None, None, 0.0, 0.3, 0.8),
-        intent=Intent(PERIOD if some(0.5) else "default", time=cue) if cue else Intent(),
+        intent=Intent(PERIOD if window and some(0.5) else "default", time=cue) if cue else Intent(),
         calibration=pick(random, *CALIBRATIONS),
         calibrated=profile.threshold_scale == "calibrated",
     )
@@ -247,6 +261,7 @@ def lowered(random: np.random.Generator):
 
 def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
+    services.calibration = asked.calibration
     query = Query(text=text or "?", scope=asked.scope)
     ranked = recall_search(services, profile, query, (text,), asked, [("start", 0.0)], prunes)
     batch = ranked.batch
@@ -285,7 +300,8 @@ def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: N
     assert_they_are_told_alike(part, everything.take(rows))
     alive[rows] = False
     embedded = part.columns.get("embedded", np.ones(1, np.bool_)).all()
-    assert not alive.any() or scores[alive].max() < part.floor or not embedded
+    weighs_alike = before.need.intent == asked.intent  # else the period is empty, and other weights count
+    assert not alive.any() or scores[alive].max() < part.floor or not embedded or not weighs_alike
     return bool(alive.any())
 
 
@@ -304,6 +320,8 @@ def assert_they_are_told_alike(part: Batch, same: Batch) -> None:
     everywhere = np.arange(len(part))
     if part.vectors is not None and same.vectors is not None:
         assert part.vectors.at(everywhere).tobytes() == same.vectors.at(everywhere).tobytes()
+    if part.successors is not None and same.successors is not None:
+        assert part.successors.tolist() == same.successors.tolist()
     if part.distinctions is not None and same.distinctions is not None:
         assert part.distinctions.values.tolist() == same.distinctions.values.tolist()
     if part.entities is not None and same.entities is not None:
@@ -357,7 +375,7 @@ def holding(*items: Any, activations: Activations = Activations()) -> Store:
 
 def plain(profile: Profile, **values: Any) -> Need:
     """Return a need of a profile without terms."""
-    parts = {name: (name in profile.parts) for name in ("windows", "entities", "vectors", "distinctions")}
+    parts = {name: (name in profile.parts) for name in ("windows", "entities", "vectors", "distinctions", "successors")}
     scale = profile.threshold_scale == "calibrated"
     given: dict[str, Any] = {"vector": unit(1), "calibration": CALIBRATIONS[0], **parts, **values}
     return Need(scope=Scope(), now=NOW, columns=profile.columns, calibrated=scale, **given)

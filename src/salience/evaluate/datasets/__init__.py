@@ -6,7 +6,7 @@ REALTALK           {"session_1": [...], "qa": [...]}
 LongMemEval        [{"haystack_sessions": [[...]], "question": ...}], or such objects a line
 BEAM               a folder of chat.json and probing_questions/, or folders of these; rows of the published data set
 precisionMemBench  a folder of beliefs.seed.json and retrieval.cases.json
-everyday           {"user": ..., "now": ..., "memories": [...], "questions": [...]}
+everyday           {"user": ..., "now": ..., "memories": [...], "questions": [...]}; {"fillers", "pairs"}
 chat list          [{"role" | "speaker" | "name", "content" | "text", "timestamp"?}], or {"messages": [...]}
 messages           the same, one JSON object a line
 drafts             {"content", "kind"?, "user_id"?, ...}, one JSON object a line

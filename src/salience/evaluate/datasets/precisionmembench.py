@@ -94,7 +94,7 @@ def belief(item: Place, supersedes: str | None = None) -> Belief:
         kind="bootstrap" if pinned and kind != OPEN else kind,
         entities=list(dict.fromkeys(names)),
         tags=[*pinned, item.at("epistemic_status").text()],
-        created_at=checks.instant("created_at", item.at("created_at").text()),
+        created_at=checks.aware("created_at", item.at("created_at").text()),
     )
     return Belief(item.at("_id").text(), draft, supersedes)
 

@@ -62,7 +62,7 @@ def recall(found: records.Recall) -> str:
     if not found.hits:
         return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_skipped(found)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
-    if not found.confident:
+    if found.verdict == "does not answer":
         head = f"No memory clearly answers this. Closest: {head}"
     hits = [f"{hit.score:.3f} {_judged(hit)}{memory(hit.memory)}" for hit in found.hits]
     return "\n".join([head, *hits, *_skipped(found)])
@@ -70,7 +70,7 @@ def recall(found: records.Recall) -> str:
 
 def _judged(hit: records.Hit) -> str:
     confidence = "" if hit.confidence is None else f"confidence {hit.confidence:.2f} "
-    return f"{'weak ' if hit.weak else ''}{confidence}"
+    return f"{'' if hit.verdict == 'answers' else f'{hit.verdict} '}{confidence}"
 
 
 def recalls(found: Sequence[records.Recall]) -> str:
@@ -103,8 +103,10 @@ def explanation(found: records.Explanation) -> str:
     """Return why a memory is or is not in an answer, and a change that would reverse it."""
     steps = [f"- {step.stage}: {step.outcome}{f' ({one_line(step.note)})' if step.note else ''}" for step in found.path]
     change = [f"To change this: {one_line(found.counterfactual)}"] if found.counterfactual else []
+    parts = ", ".join(f"{part.signal} {part.contribution:+.4f}" for part in found.above if part.contribution)
+    above = [f"Score of {short_id(found.by)} minus this one's: {parts}."] if found.by and parts else []
     head = f"[{short_id(found.id)}] {found.stage.replace('_', ' ')}: {one_line(found.reason)}"
-    return "\n".join([head, *change, *steps, *_degraded(found.degraded)])
+    return "\n".join([head, *change, *above, *steps, *_degraded(found.degraded)])
 
 
 def page(found: records.Page) -> str:
@@ -157,10 +159,12 @@ def reflected(report: records.ReflectReport) -> str:
 
 
 def memory(one: records.Memory) -> str:
-    """Return a memory on one line: short id, day, kind, scope, content."""
+    """Return a memory on one line: short id, day, kind, scope, by what it is replaced, content."""
     parts = [f"[{one.short_id}]", f"{one.created_at:%Y-%m-%d}", one_line(one.kind), *map(one_line, short(one.scope))]
     if one.status != "live":
         parts.append(f"({one.status})")
+    if one.replaced_by is not None:
+        parts.append(f"[{one_line(str(one.replaced_by))}]")
     speaker = f"{one_line(one.speaker)}: " if one.speaker else ""
     return f"{' '.join(parts)} {speaker}{spelled(json.dumps(one.content, ensure_ascii=False))}"
 
@@ -170,7 +174,7 @@ def _at_most(lines: Sequence[str]) -> Iterable[str]:
 
 
 TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
-    **dict.fromkeys(("remember", "update", "forget", "restore"), receipt),
+    **dict.fromkeys(("remember", "update", "forget", "restore", "dismiss"), receipt),
     "ingest": receipts,
     "recall": recall,
     "recall_many": recalls,

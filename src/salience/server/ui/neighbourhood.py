@@ -16,11 +16,11 @@ LABEL: Final = 42
 RINGS: Final = ((260.0, 170.0), (560.0, 360.0))
 """Half the width and height of the ring of each hop."""
 EDGES: Final = {
-    "supersedes": "supersedes", "follows": "follows, same fact", "sums_up": "sums up", "names": "names",
+    "replaces": "replaces", "sums_up": "sums up", "names": "names",
     "session": "in the session",
 }  # fmt: skip
 """Type of an edge -> its label, from its first node to its second."""
-LINKS: Final = ("supersedes", "follows", "sums_up")
+LINKS: Final = ("replaces", "sums_up")
 """Types between two memories."""
 NodeKind = Literal["memory", "entity", "session", "more"]
 
@@ -106,12 +106,12 @@ def edges_of(nodes: Sequence[Node]) -> list[Edge]:
     for node in nodes:
         if (memory := node.memory) is None:
             continue
-        targets = [("supersedes", memory.supersedes), ("follows", memory.follows)]
+        targets = [("replaces", one) for one in memory.replaced_ids]
         targets += [("sums_up", source) for source in memory.sources]
         targets += [("names", f"entity:{name}") for name in memory.entities]
         targets += [("session", f"session:{memory.scope.session_id}")]
         for kind, target in targets:
-            if target is not None and target in keys and target != node.key:
+            if target in keys and target != node.key:
                 found.setdefault((node.key, target), Edge(node.key, target, kind))
     return list(found.values())
 

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from salience.rank import profiles
@@ -123,17 +123,8 @@ def _options(page: Page, most: int) -> dict[str, Any]:
             case "kinds" | "tiers" | "tags" | "sessions":
                 found[name] = [one.strip() for one in text.split(",") if one.strip()]
             case _:
-                found[name] = instant(name, text)
+                found[name] = checks.instant(name, text)
     return found
-
-
-def instant(name: str, text: str) -> datetime:
-    """Return an instant of the URL, in UTC unless it has an offset; raises `InputError` for other text."""
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        return checks.instant(name, text)
-    return checks.instant(name, given if given.tzinfo else given.replace(tzinfo=UTC))
 
 
 def _number(text: str) -> Any:

@@ -47,11 +47,14 @@ _COLUMNS: Final[Mapping[str, Any]] = {
     "tier": np.int8,
     "fact": np.int32,  # number of (user_id, fact_key); 0: none
     "supersedes": np.int32,  # number of the superseded id; 0: none
+    "relations": np.int32,  # how many memories it replaces, and where they begin in `Index.relations`
+    "relations_from": np.int64,
     "session": np.int32,  # number of (environment, user_id, session_id); 0: no session
     "turn": np.int64,
     "speaker": np.int32,
     "length": np.int32,  # terms
     "has_vector": np.bool_,
+    "asks": np.bool_,
     "entities": np.int32,  # how many, and where they begin in `Index.entities`
     "entities_from": np.int64,
     "distinctions": np.int32,
@@ -207,7 +210,7 @@ class TextCodes:
     coded: Mapping[str, Numbering] = field(default_factory=lambda: {name: Numbering() for name in CODED})
     facts: Numbering = field(default_factory=Numbering)
     sessions: Numbering = field(default_factory=Numbering)
-    superseded: Numbering = field(default_factory=Numbering)
+    replaced: Numbering = field(default_factory=Numbering)
     terms: Numbering = field(default_factory=Numbering)
     tags: Numbering = field(default_factory=Numbering)
     entities: EntityNumbering = field(default_factory=EntityNumbering)
@@ -221,7 +224,8 @@ class Index:
     Attributes:
         by_id: by row, ascending ids: `id` (bytes) and `slot`.
         slots: by slot: the numbers of each memory, `vector` and, with a kernel, `quantised` and `step`.
-        entities, distinctions: `number`, of all slots one after the other; see `Index.runs`.
+        entities, distinctions, relations: `number`, of all slots one after the other; see `Index.runs`. Those of
+            relations are `replacement` codes.
         terms, tags, entity_postings: postings of terms, tags and entities.
         codes: numbers of texts.
         sequence: the change sequence that the snapshot includes.
@@ -233,6 +237,7 @@ class Index:
     slots: Table
     entities: Table
     distinctions: Table
+    relations: Table
     terms: Postings
     tags: Postings
     entity_postings: Postings
@@ -250,12 +255,15 @@ class Index:
         if int8_products() is not None:
             arrays |= {"quantised": np.empty((room, dimension), np.int8), "step": np.empty(room, np.float32)}
         by_id = {"id": np.empty(0, "S1"), "slot": np.empty(0, np.int32)}
-        entities, distinctions = (Table.of({"number": np.empty(0, dtype)}, 0) for dtype in (np.int32, np.int64))
+        entities, distinctions, relations = (
+            Table.of({"number": np.empty(0, dtype)}, 0) for dtype in (np.int32, np.int64, np.int64)
+        )
         return cls(
             Table.of(by_id, 0),
             Table.of(arrays, 0),
             entities,
             distinctions,
+            relations,
             Postings(),
             Postings(),
             Postings(),
@@ -283,7 +291,7 @@ class Index:
         return slots
 
     def runs(self, name: str, slots: Rows) -> tuple[Column, Column]:
-        """Return the lengths of the lists `entities` or `distinctions` of some slots, and all their numbers."""
+        """Return the lengths of the lists of a name in `LISTS` of some slots, and all their numbers."""
         lengths = self.slots[name][slots]
         return lengths, getattr(self, name)["number"][_runs(self.slots[f"{name}_from"][slots], lengths)]
 
@@ -310,9 +318,9 @@ class Index:
         )
 
     @cached_property
-    def superseded(self) -> Rows:
-        """intp[n], by the number of a superseded id the slot of that memory; -1 where it is not live."""
-        return np.concatenate(([-1], self.slots_of(list(self.codes.superseded)[1:])))
+    def replaced(self) -> Rows:
+        """intp[n], by the number of a replaced id the slot of that memory; -1 where it is not live."""
+        return np.concatenate(([-1], self.slots_of(list(self.codes.replaced)[1:])))
 
     @readable()
     def refreshed(self, rows: Sequence[Sequence[Any]], sequence: int = 0) -> Index:
@@ -333,7 +341,7 @@ class Index:
         at, known = find(self.by_id["id"], ids)
         slots = np.full(len(ids), -1, np.intp)
         slots[known] = self.by_id["slot"][at[known]]
-        has_vector = np.array([vector is not None for vector in changed["vector"]])
+        has_vector = np.array(_has_vector(changed["vector"], self.dimension))
         same = known & live
         same[same] = self.slots["version"][slots[same]] == np.array(changed["version"])[same]
         same[same] = self.slots["has_vector"][slots[same]] == has_vector[same]
@@ -368,16 +376,15 @@ class Index:
         kept = self.by_id["slot"].astype(np.intp)
         place = np.full(self.slots.length, -1, np.intp)
         place[kept] = np.arange(len(kept))
-        table, lists = self.slots.taken(kept), dict[str, Table]()
-        for name in ("entities", "distinctions"):
+        table, lists = self.slots.taken(kept), dict[str, Any]()
+        for name in LISTS:
             lists[name] = Table.of({"number": self.runs(name, kept)[1]}, int(table[name].sum()))
             table.arrays[f"{name}_from"][:] = np.cumsum(table[name], dtype=np.int64) - table[name]
         return replace(
             self,
             by_id=Table.of({"id": self.by_id["id"].copy(), "slot": np.arange(len(kept), dtype=np.int32)}, len(kept)),
             slots=table,
-            entities=lists["entities"],
-            distinctions=lists["distinctions"],
+            **lists,
             terms=self.terms.moved(place),
             tags=self.tags.moved(place),
             entity_postings=self.entity_postings.moved(place),
@@ -398,19 +405,23 @@ class Index:
         if not count:
             return self
         columns, lists = _parsed(self.codes, rows)
+        columns["has_vector"] = _has_vector(rows["vector"], self.dimension)
         slots = np.arange(self.slots.length, self.slots.length + count)
         vectors = _matrix(rows["vector"], self.dimension)
         columns["vector"], error = vectors, self.error
         if "quantised" in self.slots.arrays:
             columns["quantised"], columns["step"], errors = quantised(vectors)
             error = max(error, float(errors.max()))
-        for name, table in (("entities", self.entities), ("distinctions", self.distinctions)):
+        tables: dict[str, Table] = {name: getattr(self, name) for name in LISTS}
+        for name, table in tables.items():
             columns[f"{name}_from"] = np.cumsum(columns[name]) - columns[name] + table.length
+        grown: dict[str, Any] = {
+            name: table.appended({"number": lists[name]}, len(lists[name])) for name, table in tables.items()
+        }
         return replace(
             self,
             slots=self.slots.appended({"row": -1, **columns}, count),
-            entities=self.entities.appended({"number": lists["entities"]}, len(lists["entities"])),
-            distinctions=self.distinctions.appended({"number": lists["distinctions"]}, len(lists["distinctions"])),
+            **grown,
             terms=self.terms.appended(lists["terms"], slots.repeat(columns["length"])),
             tags=self.tags.appended(lists["tags"], slots.repeat(lists["tag_counts"])),
             entity_postings=self.entity_postings.appended(lists["entities"], slots.repeat(columns["entities"])),
@@ -444,6 +455,10 @@ class Index:
         return replace(self, by_id=Table.of({"id": held, "slot": order}, len(order)), slots=table)
 
 
+STEPS: Final = 1000
+"""Steps of a probability in the code of a replacement."""
+LISTS: Final = ("entities", "distinctions", "relations")
+"""Columns that hold the lengths of lists; each list is in the table of the same name."""
 _ID: Final = INDEXED.index("id")
 
 
@@ -453,7 +468,7 @@ def _by_name(rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
 
 
 def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Column]]:
-    """Return the columns of live memories, and the numbers of their terms, tags, entities and distinctions.
+    """Return the columns of live memories, and the numbers of their terms, tags, entities, distinctions and relations.
 
     New texts get numbers.
     """
@@ -465,6 +480,7 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
     tag_counts, tags = _flat(_lists(rows["tags"], list))
     number_of = codes.entities.__getitem__
     entity_counts, entities = _flat(_lists(rows["entities"], lambda names: list(dict.fromkeys(map(number_of, names)))))
+    relation_counts, relations = _flat([_replacements(codes, text) for text in rows["relations"]])
     columns: dict[str, Any] = {
         **coded,
         **_counters(rows),
@@ -474,14 +490,15 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
         "event_end": _array(_filled(rows["event_end"], -NEVER), np.int64),
         "tier": [_TIERS[tier] for tier in rows["tier"]],
         "fact": codes.facts.of([None if key is None else (user, key) for user, key in facts]),
-        "supersedes": codes.superseded.of(rows["supersedes"]),
+        "supersedes": codes.replaced.of(rows["supersedes"]),
         "session": codes.sessions.of([None if key[2] is None else key for key in sessions]),
         "turn": _array(_filled(rows["turn"], 0), np.int64),
         "speaker": codes.speakers.of(rows["speaker"]),
         "length": term_counts,
-        "has_vector": [vector is not None for vector in rows["vector"]],
+        "asks": ["\nclaim:asks" in found for found in rows["distinctions"]],
         "entities": entity_counts,
         "distinctions": distinction_counts,
+        "relations": relation_counts,
     }
     lists: dict[str, Column] = {
         "terms": codes.terms.of(terms),
@@ -489,6 +506,7 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
         "tag_counts": tag_counts,
         "entities": np.array(entities, np.int32),
         "distinctions": np.fromiter(map(_distinction_code, distinctions), np.int64, len(distinctions)),
+        "relations": np.array(relations, np.int64),
     }
     return columns, lists
 
@@ -512,6 +530,19 @@ def _distinction_code(distinction: str) -> int:
     The hash avoids storing the texts. Two of a million share a hash with a probability of one in two million.
     """
     return (hash(distinction) & _HASH) * len(KINDS) + _KINDS[distinction.partition(":")[0]]
+
+
+def _replacements(codes: TextCodes, text: str | None) -> list[int]:
+    """Return the `replacement` codes of a memory's relations; of JSON, or None."""
+    if text is None or text == "[]":
+        return []
+    found = (one for one in json.loads(text) if one["kind"] == "replaces")
+    return [replacement(codes.replaced[one["id"]], one["probability"]) for one in found]
+
+
+def replacement(number: int, probability: float) -> int:
+    """Return the number of a replaced id and the probability, in steps of 1 / `STEPS`, as one number."""
+    return number * (STEPS + 1) + round(probability * STEPS)
 
 
 def _filled(values: Sequence[Any], default: int) -> Sequence[Any]:
@@ -556,6 +587,12 @@ def _matrix(vectors: Sequence[bytes | None], dimension: int) -> Vectors32:
     zeros = bytes(4 * dimension)
     joined = b"".join(zeros if vector is None else vector for vector in vectors)
     return np.frombuffer(joined, "<f4").reshape(len(vectors), dimension)
+
+
+def _has_vector(vectors: Sequence[bytes | None], dimension: int) -> list[bool]:
+    """Return whether each vector exists and is not zeros, which say that the model knows no word of the text."""
+    zeros = bytes(4 * dimension)
+    return [vector is not None and vector != zeros for vector in vectors]
 
 
 def _bytes(ids: Sequence[str]) -> Bytes:

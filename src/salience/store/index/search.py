@@ -145,6 +145,8 @@ class Search:
         for number in codes.entities.known(self.need.speakers):
             places = self.view.naming_entity(number)
             named[places[self.view.speaker[places] == 0]] = True
+        if self.need.is_of_user and self.view.speaker.any():
+            named |= self.view.speaker == 0
         return named if named.any() else None
 
     # Candidates
@@ -214,9 +216,6 @@ class Search:
             current = passing if current is None else current & passing
         count = len(view.slots) if current is None else int(np.count_nonzero(current))
         known: dict[str, Any] = {"complete": False, "participants": count}
-        if pruning.moments:
-            made = view.column("created_at")
-            known["moments"] = np.unique(made if current is None else made[current]) / MICROSECONDS
         if count <= max(_UNPRUNED, _SCORED_FIRST * pruning.keep, len(view.slots) // _FILTERED):
             everything = np.arange(len(view.slots)) if current is None else np.flatnonzero(current)
             return self.batch(everything, floor=-np.inf, **known)
@@ -239,6 +238,11 @@ class Search:
         kept = scores >= least - slack
         if view.embedded is not None:
             kept |= ~view.embedded[places]
+        if pruning.heirs and view.replaced is not None:
+            needed = view.with_heirs(places[kept], current)
+            if len(needed) > np.count_nonzero(kept):
+                places, kept = needed, np.ones(len(needed), np.bool_)
+                scores, measured = self._scores(pruning, places, others)
         floor = (least + pruning.rest) * pruning.most
         return self.batch(places[kept], measured[:, kept], floor=-np.inf if kept.sum() == count else floor, **known)
 
@@ -411,6 +415,7 @@ class Search:
             entities,
             self._ragged("distinctions", slots) if need.distinctions else None,
             neighbours=self._neighbours(places) if need.neighbours else None,
+            successors=self._successors(places) if need.successors else None,
             corrected=self.corrected,
             **others,
         )
@@ -439,10 +444,10 @@ class Search:
                 values = np.where(table[name][slots] == 0, -1, table[name][slots])
             elif name == "speaker_named":
                 values = np.zeros(len(slots), np.bool_) if self.named is None else self.named[places]
-            elif name == "successor":
-                values = np.full(len(slots), -1) if view.successor is None else view.successor[places]
+            elif name == "replaced":
+                values = np.zeros(len(slots)) if view.replaced is None else view.replaced[1][places]
             elif name == "supersedes":
-                targets = view.index.superseded[table[name][slots]]
+                targets = view.index.replaced[table[name][slots]]
                 is_visible = np.zeros(self.index.slots.length + 1, np.bool_)  # the last one for no target, -1
                 is_visible[view.slots] = True
                 values = np.where(is_visible[targets], targets, -1)
@@ -478,6 +483,14 @@ class Search:
         beside = self.view.neighbours[:2, places].T
         ids = np.full(beside.shape, "", np.object_)
         ids[beside >= 0] = self.index.ids(self.view.slots[beside[beside >= 0]])
+        return ids
+
+    def _successors(self, places: Places) -> NDArray[np.object_]:
+        """Return object[k], the id of the memory that replaces each of some memories, "" for none."""
+        ids = np.full(len(places), "", np.object_)
+        if self.view.replaced is not None:
+            slots = self.view.replaced[0][places]
+            ids[slots >= 0] = self.index.ids(slots[slots >= 0])
         return ids
 
     def _ragged(self, name: str, slots: Rows) -> Ragged:

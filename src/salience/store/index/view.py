@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from salience.batch import OWN_COPIES, WINDOW_RADIUS, Codes, Column, Floats, Rows
 from salience.records import ANY, NARROWING, Scope
-from salience.store.index.columns import NEVER, Bools, Index
+from salience.store.index.columns import NEVER, STEPS, Bools, Index
 from salience.store.index.postings import Numbers32, find
 
 Floats32 = NDArray[np.float32]
@@ -208,34 +208,55 @@ class View:
         return tagged[:-1]
 
     @cached_property
-    def successor(self) -> Codes | None:
-        """int64[m], the slot of the memory that replaces each, -1 for none; None if no memory is replaced."""
-        facts, supersedes = self.column("fact"), self.column("supersedes")
-        candidates = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
-        if not len(candidates):
+    def replaced(self) -> tuple[Codes, Floats] | None:
+        """int64[m], the slot of the memory that replaces each, -1 for none, and the probability of that, float64[m].
+
+        Of several it is the most probable one, of equals the latest. None if no memory is replaced.
+        """
+        if not self.index.relations.length:
             return None
-        candidates = candidates[np.argsort(self.column("row")[candidates], kind="stable")]  # by id
-        successor = np.full(len(self.slots), -1, np.int64)
-        of_fact = candidates[facts[candidates] > 0]
-        latest_last = of_fact[np.argsort(self.column("updated_at")[of_fact], kind="stable")]
-        newest = np.full(int(facts.max(initial=0)) + 1, -1, np.int64)
-        newest[facts[latest_last]] = self.slots[latest_last]
-        with_fact = np.flatnonzero(facts > 0)
-        successor[with_fact] = np.where(newest[facts[with_fact]] == self.slots[with_fact], -1, newest[facts[with_fact]])
-        replacements = candidates[supersedes[candidates] > 0]
-        targets = self.index.superseded[supersedes[replacements]]
-        replacements, targets = replacements[targets >= 0], self.places(targets[targets >= 0])
-        is_other = (targets >= 0) & (targets != replacements)
-        successor[targets[is_other]] = self.slots[replacements[is_other]]  # of several, the one with the greatest id
-        return successor if (successor >= 0).any() else None
+        lengths, codes = self.index.runs("relations", self.slots)
+        newer = np.repeat(np.arange(len(self.slots)), lengths)
+        older = self.places_of(self.index.replaced[codes // (STEPS + 1)])
+        held = (older >= 0) & (older != newer) & self.valid[newer]
+        if not held.any():
+            return None
+        newer, older, chance = newer[held], older[held], codes[held] % (STEPS + 1) / STEPS
+        order = np.lexsort((self.column("row")[newer], chance))  # the last assignment counts
+        successor, probability = np.full(len(self.slots), -1, np.int64), np.zeros(len(self.slots))
+        successor[older[order]], probability[older[order]] = self.slots[newer[order]], chance[order]
+        return successor, probability
+
+    def with_heirs(self, places: Places, accepted: Bools | None) -> Places:
+        """Return some places with those of the memories that replace them or are replaced by them, ascending.
+
+        Chains are followed to their ends; only places that are `accepted` are added, if it is given.
+        """
+        held = np.zeros(len(self.slots) + 1, np.bool_)  # the last one for no successor, -1
+        held[places] = True
+        if self.replaced is not None:
+            older = np.flatnonzero(self.replaced[0] >= 0)
+            newer = self.places(self.replaced[0][older])
+            if accepted is not None:
+                usable = accepted[older] & (newer >= 0) & accepted[newer]
+                older, newer = older[usable], newer[usable]
+            before = -1
+            while (count := int(np.count_nonzero(held))) > before:
+                before = count
+                held[newer[held[older]]] = True
+                held[older[held[newer]]] = True
+        return np.flatnonzero(held[:-1])
+
+    def places_of(self, slots: Rows) -> Places:
+        """Return the places of slots of which some are -1, for none; -1 for these and for a slot outside the view."""
+        places = np.full(len(slots), -1, np.intp)
+        known = slots >= 0
+        places[known] = self.places(slots[known])
+        return places
 
     def current(self, drops: frozenset[str]) -> Bools | None:
-        """Return bool[m], which memories are not in a state of `drops` (`expired`, `outdated`); None for all."""
-        kept = self.valid if "expired" in drops else None
-        if "outdated" in drops and self.successor is not None:
-            current = self.successor < 0
-            kept = current if kept is None else kept & current
-        return None if kept is None or kept.all() else kept
+        """Return bool[m], which memories are not in a state of `drops` (`expired`); None for all."""
+        return None if "expired" not in drops or self.valid.all() else self.valid
 
 
 def view_of(index: Index, scope: Scope, now: int | None = None) -> View:

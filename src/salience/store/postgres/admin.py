@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, VersionError, Words
-from salience.ports import BuildProgress, Distinguish
+from salience.ports import BuildProgress
 from salience.records import ApiKey, DatabaseState, Finding, Indexed, TableState, Upgraded
 from salience.store.keyring import TableKeyring
 from salience.store.pins import Meta
@@ -38,7 +38,7 @@ from salience.store.postgres.connection import (
     transaction,
 )
 from salience.store.rows import is_text
-from salience.store.schema import HEAD, REVISIONS, metadata
+from salience.store.schema import HEAD, metadata, refusal
 
 T = TypeVar("T")
 LEAST_PGVECTOR: Final = (0, 7)
@@ -214,7 +214,6 @@ def connect(
     busy_timeout: float,
     statement_timeout: float,
     prepares: bool = True,
-    distinguish: Distinguish | None = None,
     create: bool = True,
 ) -> tuple[Runner, Found]:
     """Return a runner of transactions in a database, and the database's state. The arguments are those of the store.
@@ -229,7 +228,7 @@ def connect(
         with mapped(where):
             found = inspect_engine(engine)
             if not found.has_tables and create:
-                upgrade(engine, where, distinguish)
+                upgrade(engine, where)
                 found = inspect_engine(engine)
         check_ready(found, where)
     except BaseException:
@@ -268,22 +267,18 @@ def check_usable(found: Found, where: str) -> None:
     check_tables(found, where)
 
 
-def check_tables(found: Found, where: str, *, upgrading: bool = False) -> None:
+def check_tables(found: Found, where: str) -> None:
     """Raise `NotAStoreError` unless pgvector is new enough, and `VersionError` for tables of another revision."""
     if found.extension is None:
         raise NotAStoreError(f"store: {where}: {_NO_PGVECTOR}")
     if found.pgvector < LEAST_PGVECTOR:
         version, least = (".".join(map(str, numbers)) for numbers in (found.pgvector, LEAST_PGVECTOR))
         raise NotAStoreError(f"store: {where}: pgvector is {version}, older than {least}. Install a newer one.")
-    known = f"store: {where}: its tables are of revision {found.revision!r}"
-    if found.revision in REVISIONS[:-1] and not upgrading:
-        raise VersionError(f"{known}, older than {HEAD!r}. As the user who owns them, run: salience db upgrade")
-    if found.revision is not None and found.revision not in REVISIONS:
-        remedy = "Run: pip install --upgrade salience"
-        raise VersionError(f"{known}, newer than {HEAD!r} of this version of Salience. {remedy}")
+    if found.revision and found.revision != HEAD:
+        raise VersionError(f"store: {where}: {refusal(found.revision)}")
 
 
-def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) -> Upgraded:
+def upgrade(engine: Engine, where: str) -> Upgraded:
     """Migrate the database to the current revision, in one transaction.
 
     Raises:
@@ -291,8 +286,7 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
         VersionError: the tables are newer than this version of Salience.
         StoreError: this user may not create or change tables.
     """
-    see = ("SET LOCAL salience.operator = 'on'", "SET LOCAL salience.tenant = ''")  # before and since revision 0012
-    begin = ("BEGIN", *see, f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+    begin = ("BEGIN", "SET LOCAL salience.tenant = ''", f"SELECT pg_advisory_xact_lock({_MIGRATING})")
     user, done = "who connects", list[str]()
     try:
         with transaction(engine, begin) as (connection, _):
@@ -301,9 +295,9 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
             if before.extension is None:
                 done.append(_install_pgvector(connection, where))
             found = inspect(connection)
-            check_tables(found, where, upgrading=True)
+            check_tables(found, where)
             had = _roles(connection)
-            _migrate(connection, found, distinguish)
+            _migrate(connection, found)
             steps, left = secure(connection)
             done += [f"made the role {role}" for role in sorted(_roles(connection) - had)]
     except (DBAPIError, psycopg.Error) as error:
@@ -328,7 +322,7 @@ def _install_pgvector(connection: Connection, where: str) -> str:
     return f"installed pgvector {version}"
 
 
-def _migrate(connection: Connection, found: Found, distinguish: Distinguish | None) -> None:
+def _migrate(connection: Connection, found: Found) -> None:
     """Create the tables, or migrate them."""
     from alembic import command  # here, since the import is slow
     from alembic.config import Config
@@ -338,7 +332,7 @@ def _migrate(connection: Connection, found: Found, distinguish: Distinguish | No
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
     connection.exec_driver_sql(f"SET LOCAL search_path = {_quoted(found.path)}")
     scripts = str(Path(__file__).parents[1] / "migrations").replace("%", "%%")
-    config = Config(attributes={"connection": connection, "distinguish": distinguish})
+    config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", scripts)
     command.upgrade(config, "head")
 
@@ -389,7 +383,6 @@ class PostgresDatabase:
         busy_timeout: seconds to wait for a lock or an unreachable server.
         statement_timeout: maximum seconds of a statement, except for those that read or index everything.
         exact_rows: memories of a tenant from which on searches need an index.
-        distinguish: returns the distinctions of memories of older revisions.
     """
 
     def __init__(
@@ -399,7 +392,6 @@ class PostgresDatabase:
         busy_timeout: float,
         statement_timeout: float,
         exact_rows: int,
-        distinguish: Distinguish | None = None,
     ) -> None:
         address = Address.parse(dsn)
         self._where = address.name
@@ -407,12 +399,11 @@ class PostgresDatabase:
         self._busy_timeout = busy_timeout
         self._statement_timeout = statement_timeout
         self._exact_rows = exact_rows
-        self._distinguish = distinguish
 
     def upgrade(self) -> Upgraded:
         """Migrate the database to the current revision; see `upgrade`."""
         with mapped(self._where):
-            return upgrade(self._engine, self._where, self._distinguish)
+            return upgrade(self._engine, self._where)
 
     def state(self) -> DatabaseState:
         """Return the state of the database; counts are estimates of the server."""
@@ -664,7 +655,6 @@ class PostgresKeyring(TableKeyring):
         busy_timeout: float,
         statement_timeout: float,
         prepares: bool = True,
-        distinguish: Distinguish | None = None,
     ) -> Self:
         """Return the keys in a database; create missing tables. Arguments and errors are those of the store."""
         runner, _ = connect(
@@ -673,7 +663,6 @@ class PostgresKeyring(TableKeyring):
             busy_timeout=busy_timeout,
             statement_timeout=statement_timeout,
             prepares=prepares,
-            distinguish=distinguish,
         )
         return cls(runner, busy_timeout)
 

@@ -36,7 +36,7 @@ MANY: Final = 8
 """Vectors up to which a scan for each of them is faster than to read all vectors once."""
 _EF: Final = 1_000
 """Breadth of a search in the index: pgvector's limit."""
-_REPLACING: Final = frozenset({"supersedes", "successor", "fact"})
+_REPLACING: Final = frozenset({"supersedes", "replaced", "fact"})
 """Columns that depend on the successors of a memory."""
 
 
@@ -193,7 +193,7 @@ class Search:
         if need.latest or need.vector is None:  # without a vector, only words lead to a memory
             queries.append(statements.latest(self.scope, need.filter, reach))
         if (cue := need.intent.time) is not None and need.intent.name == PERIOD:
-            window = need.filter.within(cue.start, cue.end)
+            window = need.filter.within(cue.told_from or cue.start, cue.told_until or cue.end)
             queries += [statements.latest(self.scope, window, reach)] if window else []
             if cue.sessions is None:
                 start, end = (None if edge is None else microseconds(edge) for edge in (cue.start, cue.end))
@@ -319,7 +319,7 @@ class Search:
         if "supersedes" in need.columns:
             found.append(statements.replaced(scope, ids))
         unclosed = ids - chosen.closed if isinstance(ids, frozenset) else ids
-        if "successor" in need.columns and (isinstance(unclosed, Select) or unclosed):
+        if (need.successors or "replaced" in need.columns) and (isinstance(unclosed, Select) or unclosed):
             found.append(statements.heirs_of(scope, unclosed))
         return index_of(self.reader, statements.rows_of(scope, *found), self.dimension)
 

@@ -3,7 +3,8 @@
 A posting leads from a search key to a live memory. Postings are a table, not an index over an array in the row:
 under row-level security, PostgreSQL uses an index only for "leakproof" operators, and those of arrays are not.
 
-A search key is a hash of a tenant, a kind and a text. It includes the tenant, so that the postings of tenants are
+A search key is a hash of a tenant, a kind and a text; a memory also has the numbers of those that it replaces as keys.
+It includes the tenant, so that the postings of tenants are
 separate in one index. Two texts share a key with a probability of 2^-64. The coordinates of a posting are such hashes
 too. All are BLAKE2b, computed here: PostgreSQL may change its own hash functions between major versions.
 
@@ -286,15 +287,15 @@ def beside(scope: Scope, ids: Ids, now: int, reach: int) -> Select[Any]:
 
 
 def heirs_of(scope: Scope, ids: Ids | ColumnElement[str]) -> CompoundSelect[Any]:
-    """Return the ids of the live visible memories that supersede these, or state the same facts."""
-    old, new = memories.alias("old"), memories.alias("new")
-    seen = live(scope, new)
+    """Return the ids of the live visible memories that replace these, or state the same facts."""
+    old, new, posted = memories.alias("old"), memories.alias("new"), postings.alias("posted")
+    seen, given = live(scope, new), (old.c.tenant == scope.tenant, _among(old.c.id, ids))
     same = (new.c.fact_key == old.c.fact_key, new.c.user_id.is_not_distinct_from(old.c.user_id))
+    by_key = and_(posted.c.tenant == scope.tenant, posted.c.key == old.c.number)
+    replacing = old.join(posted, by_key).join(new, new.c.number == posted.c.number)
     return union_all(
-        select(new.c.id).where(*seen, _among(new.c.supersedes, ids)),
-        select(new.c.id)
-        .select_from(old.join(new, and_(*same)))
-        .where(old.c.tenant == scope.tenant, _among(old.c.id, ids), *seen),
+        select(new.c.id).select_from(replacing).where(*given, *seen),
+        select(new.c.id).select_from(old.join(new, and_(*same))).where(*given, *seen),
     )
 
 
@@ -357,6 +358,7 @@ def search_columns(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
         "entity": map(normalise, memory.entities),
         "kind": [memory.kind],
         "session": [] if memory.scope.session_id is None else [memory.scope.session_id],
+        "id": [one.id for one in memory.relations or () if one.kind == "replaces"],  # the numbers of replaced memories
     }
     keys = {key for kind, each in texts.items() for key in search_keys(memory.scope.tenant, kind, each)}
     (number,) = search_keys(memory.scope.tenant, "id", [memory.id])

@@ -21,7 +21,6 @@ from salience.ports import (
     Answered,
     Change,
     Derive,
-    Distinguish,
     Erase,
     LogRecall,
     Model,
@@ -99,7 +98,6 @@ class PostgresStore(SQLStore):
         exact_rows: int = EXACT_ROWS,
         cached_rows: int = EXACT_ROWS,
         prepares: bool = True,
-        distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
         create: bool = True,
@@ -117,7 +115,6 @@ class PostgresStore(SQLStore):
             exact_rows: visible memories up to which each is scored; above that, indexes find the candidates.
             cached_rows: maximum rows in memory, of all scopes together.
             prepares: whether to use prepared statements; some poolers lose them.
-            distinguish: returns the distinctions of memories of older revisions.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one will replace.
             create: whether to create missing tables.
@@ -133,7 +130,6 @@ class PostgresStore(SQLStore):
             busy_timeout=busy_timeout,
             statement_timeout=statement_timeout,
             prepares=prepares,
-            distinguish=distinguish,
             create=create,
         )
         handle = Handle(Model(embedder, dimension, fingerprint), runner.where)
@@ -457,6 +453,6 @@ def _reindexed(changes: Iterable[Change]) -> dict[str, set[str]]:
             ids.setdefault(change.memory.scope.tenant, set()).add(change.memory.id)
         elif isinstance(change, Erase):
             ids.setdefault(change.tenant, set()).update(change.ids)
-        elif isinstance(change, Derive) and change.terms is not None:
+        elif isinstance(change, Derive) and (change.terms is not None or change.relations is not None):
             ids.setdefault(change.tenant, set()).add(change.id)
     return ids

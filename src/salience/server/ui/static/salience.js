@@ -76,7 +76,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const { nodes, edges } = JSON.parse(canvas.dataset.graph);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const kinds = { memory: "--s0", entity: "--s1", session: "--s2", more: "--s7" };
-  const arrows = ["supersedes", "follows", "sums_up"];
+  const arrows = ["replaces", "sums_up"];
   const graph = cytoscape({
     container: canvas,
     elements: [

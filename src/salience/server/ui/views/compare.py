@@ -101,8 +101,8 @@ def _chosen(page: Page) -> tuple[str, ...]:
 def _instants(page: Page) -> tuple[Any, Any]:
     """Return the two instants to compare."""
     before, after = page.query.get("before"), page.query.get("after")
-    last = question.instant("after", after) if after else page.now
-    return question.instant("before", before) if before else last - BACK, last
+    last = checks.instant("after", after) if after else page.now
+    return checks.instant("before", before) if before else last - BACK, last
 
 
 def _with(asked: Question, **changes: Any) -> Question:

@@ -17,6 +17,7 @@ from salience.ports import FACETS, TAG, After, Facets, Selection
 from salience.rank import profiles
 from salience.records import Memory, Recall, checks
 from salience.records.ids import ID
+from salience.relations import with_replacements
 from salience.server.ui import decay
 from salience.server.ui.page import BASE, Page, Visit
 from salience.wire import requests
@@ -138,7 +139,8 @@ def _browse(page: Page, chosen: dict[str, Any], sort: str, order: str) -> tuple[
         services = engine.services
         services.access_log.flush()
         selection = Selection(scope=keywords.scope(services.tenant, where)[0], **chosen)
-        return services.store.browse(selection, sort, PAGE + 1, ascending=order == "asc", after=after)
+        found = services.store.browse(selection, sort, PAGE + 1, ascending=order == "asc", after=after)
+        return with_replacements(services, selection.scope, found)
 
     found: list[Memory] = page.apply(BROWSE, browse)
     if len(found) <= PAGE:

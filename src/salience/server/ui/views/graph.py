@@ -52,9 +52,7 @@ def show(page: Visit) -> Response:
 def around_memory(engine: Engine, scope: Scope, memory: Memory) -> Graph:
     """Return the graph around a memory: its links, entities and session, and the memories that these lead to."""
     store, key = engine.services.store, memory.id
-    ids = tuple(one for one in (memory.supersedes, memory.follows, memory.reflection, *memory.sources) if one)[
-        :MEMORIES
-    ]
+    ids = [one for one in (*memory.replaced_ids, memory.reflection, *memory.sources) if one][:MEMORIES]
     older = [versions[-1].memory for one in ids if (versions := store.history(scope, one))]
     newer = store.browse(Selection(scope=scope, linked_to=(key,)), "id", MEMORIES)
     linked = [one for one in {one.id: one for one in (*older, *newer)}.values() if one.id != key]
@@ -154,7 +152,7 @@ def rows(found: Graph) -> list[tuple[Node, list[tuple[str, Node]]]]:
 
 
 BACKWARDS: Final = {
-    "supersedes": "superseded by", "follows": "followed by", "sums_up": "summed up by", "names": "named by",
+    "replaces": "replaced by", "sums_up": "summed up by", "names": "named by",
     "session": "has",
 }  # fmt: skip
 """Type of an edge -> its label, from its second node to its first."""

@@ -26,13 +26,14 @@ KINDS: Final = {
 }  # fmt: skip
 """Kind of a problem -> its label."""
 RESOLUTIONS: Final = {
-    "both": "Keep both", "newer": "Keep newer", "older": "Keep older", "neither": "Forget both",
+    "both": "Keep both", "replaces": "Newer replaces older", "newer": "Keep newer", "older": "Keep older",
+    "neither": "Forget both",
 }  # fmt: skip
 """What to do with a pair -> its label."""
 OF_STALE: Final = {"restore": "Restore", "both": "Leave hidden"}
 """The same for a stale reflection."""
 REASON: Final = "resolved in the inbox"
-UNDO: Final = {"forget": "restore", "restore": "forget", "dismiss": "undo"}
+UNDO: Final = {"forget": "restore", "restore": "forget", "dismiss": "undo", "supersede": "free"}
 """Change -> the change that undoes it."""
 
 
@@ -121,6 +122,8 @@ def steps_of(chosen: str) -> list[tuple[str, ...]]:
     do, *ids = chosen.split(":")
     steps: list[tuple[str, ...]]
     match do, ids:
+        case "replaces", [new, old]:
+            steps = [("supersede", new, old)]
         case "newer", [new, old]:
             steps = [("forget", old)]
         case "older", [new, old]:
@@ -131,7 +134,7 @@ def steps_of(chosen: str) -> list[tuple[str, ...]]:
             steps = [("dismiss", *ids)]
         case "restore", [one]:
             steps = [("restore", one)]
-        case (("newer" | "older" | "neither"), [_]):
+        case (("replaces" | "newer" | "older" | "neither"), [_]):
             return []  # a stale reflection among chosen pairs
         case _:
             raise InputError("do", do, "Reload the page and choose again.", "is no way to resolve this")
@@ -169,6 +172,9 @@ def _change(page: Page, change: str, ids: Sequence[str]) -> None:
     match change:
         case "dismiss" | "undo":
             page.call("dismiss", id=ids[0], other_id=ids[1] if len(ids) == 2 else None, undo=change == "undo")
+        case "supersede" | "free":
+            older = ids[1] if change == "supersede" else None
+            page.call("update", id=ids[0], supersedes=older, reason=REASON)
         case _:
             page.call(change, id=ids[0], reason=REASON)
 
@@ -181,6 +187,8 @@ def _summary(done: Sequence[tuple[str, ...]]) -> str:
         notes.append(f"Forgot {which}.")
     if found := counts["restore"]:
         notes.append(f"Restored {texts.plural(len(found), 'reflection')}.")
+    if found := counts["supersede"]:
+        notes.append(f"Replaced {texts.plural(len(found), 'memory', 'memories')}.")
     if found := counts["dismiss"]:
         notes.append(f"Dismissed {texts.plural(len(found), 'problem')}: the memories stay as they are.")
     return " ".join(notes) or "Nothing was changed."

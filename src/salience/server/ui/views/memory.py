@@ -17,8 +17,9 @@ from salience import keywords
 from salience.engine import Engine
 from salience.errors import InputError, SalienceError, Words
 from salience.ports import Selection
-from salience.records import LoggedRecall, Memory, RecallLogPage, Version, checks
+from salience.records import LoggedRecall, Memory, RecallLogPage, Relation, Version, checks
 from salience.records.ids import short_id
+from salience.relations import LIKELY, with_replacements
 from salience.server.ui import texts, words
 from salience.server.ui.page import Form, Page, Visit
 from salience.server.ui.views.explorer import BROWSE
@@ -31,14 +32,14 @@ CONTENT: Final = 60_000
 """Characters of the content on a page; the rest is one click away."""
 RECENT: Final = 20
 """Memories on the page without one."""
-CHAIN: Final = 30
-"""Memories of a chain on a page."""
+RELATED: Final = 30
+"""Relations on a page."""
 RECALLS: Final = 10
 """Logged recalls on a page."""
 DEFAULT_REASON: Final = "changed in the dashboard"
 LABELS: Final = {
     "kind": "Kind", "importance": "Importance", "weight": "Weight", "tier": "Tier", "tags": "Tags",
-    "entities": "Entities", "fact_key": "Fact", "supersedes": "Supersedes", "follows": "Follows",
+    "entities": "Entities", "fact_key": "Fact", "supersedes": "Supersedes", "relations": "Relations",
     "expires_at": "Expires", "forgotten_at": "Hidden since", "metadata": "Metadata", "speaker": "Speaker",
     "reflection": "Reflection", "sources": "Sources",
 }  # fmt: skip
@@ -62,7 +63,7 @@ def find(page: Visit) -> Response:
 def show(page: Visit, memory_id: str) -> Response:
     """Return the page of a memory."""
     versions: tuple[Version, ...] = page.call("history", id=memory_id)
-    memory = versions[-1].memory
+    memory = page.apply(BROWSE, lambda engine, **where: replaced(engine, where, versions[-1].memory))
     last = checks.whole("before", _number(page.query.get("before")) or memory.version + 1, 2, memory.version + 1)
     older = [(None, versions[0]), *pairwise(versions)]
     shown = [_Step(one, before, memory) for before, one in older if one.memory.version < last][-VERSIONS:]
@@ -76,12 +77,14 @@ def show(page: Visit, memory_id: str) -> Response:
         older=first if first > versions[0].memory.version else None,
         content=memory.content if whole else memory.content[:CONTENT],
         is_cut=not whole and len(memory.content) > CONTENT,
-        chain=page.apply(BROWSE, lambda engine, **where: chain(engine, where, memory)),
+        related=page.apply(BROWSE, lambda engine, **where: related(engine, where, memory)),
         activations=page.apply(BROWSE, lambda engine, **where: activations(engine, where, memory, page.grant.bound)),
         recalls=recalls(page, memory),
         is_logged=page.apply(BROWSE, lambda engine, **_: engine.services.recall_log is not None),
         conflicts=_conflicts(page, memory),
         may_change=may_change(page, memory),
+        may_dismiss=may_change(page, memory) and page.may("dismiss"),
+        LIKELY=LIKELY,
         gained=importance_gained(versions),
         undo=undo(versions),
     )
@@ -114,7 +117,7 @@ def save(page: Visit, memory_id: str, form: Form) -> Response:
         return page.render("views/memory_edit.html", status=status, memory=memory, given=given, error=str(error))
     notes = [f"Saved as version {receipt.memory.version}."]
     if receipt.superseded:
-        notes.append(f"It replaces {short_id(receipt.superseded)} as the current memory of its fact.")
+        notes.append(f"It replaces {short_id(receipt.superseded)}.")
     return page.redirect(page.url(f"memory/{memory.id}"), flash=" ".join(notes))
 
 
@@ -132,6 +135,25 @@ def restore(page: Visit, memory_id: str, form: Form) -> Response:
     receipt = page.call("restore", id=memory_id, version=version, reason=_reason(form))
     what = "Restored" if version is None else f"Restored version {version}"
     return page.redirect(page.url(f"memory/{receipt.memory.id}"), flash=f"{what}, as version {receipt.memory.version}.")
+
+
+@router.post("/memory/{memory_id}/dismiss")
+def dismiss(page: Visit, memory_id: str, form: Form) -> Response:
+    """Remove the relation of a memory to another one, or with `undo` decide it again."""
+    other, undo_ = form.get("other", ""), form.get("undo") == "1"
+    newer, older = sorted((memory_id, other), reverse=True)
+    page.call("dismiss", id=newer, other_id=older, reason=_reason(form), undo=undo_)
+    what = "Decided again." if undo_ else f"Dismissed: {short_id(memory_id)} and {short_id(other)} are not related."
+    return page.redirect(page.url(f"memory/{memory_id}"), flash=what, undo="" if undo_ else other)
+
+
+@router.post("/memory/{memory_id}/confirm")
+def confirm(page: Visit, memory_id: str, form: Form) -> Response:
+    """Say that the memory replaces another one, `older`."""
+    newer, older = memory_id, form.get("older", "")
+    page.call("update", id=newer, supersedes=older, reason=_reason(form))
+    what = f"Confirmed: {short_id(newer)} replaces {short_id(older)}, which no recall returns any more."
+    return page.redirect(page.url(f"memory/{newer}"), flash=what)
 
 
 class _Step:
@@ -161,8 +183,10 @@ def field_text(value: object) -> str:
             return texts.instant(value)
         case Mapping():
             return json.dumps(value, ensure_ascii=False, default=str) if value else ""
+        case Relation(id=id_, kind=kind, probability=probability, by=by):
+            return f"{kind} {short_id(id_)} ({probability:.2f}, {by})"
         case tuple():
-            return ", ".join(map(str, value))
+            return ", ".join(map(field_text, value))
     return str(value)
 
 
@@ -184,33 +208,24 @@ def undo(versions: tuple[Version, ...]) -> dict[str, Any] | None:
     )
 
 
-def chain(engine: Engine, where: Mapping[str, Any], memory: Memory) -> list[tuple[Memory, str]]:
-    """Return the memories that a memory replaced or that replaced it, in the order of storing, with their relation.
+def replaced(engine: Engine, where: Mapping[str, Any], memory: Memory) -> Memory:
+    """Return a memory with `replaced_by` if it is live."""
+    scope = keywords.scope(engine.services.tenant, where)[0].widened()
+    return memory if memory.forgotten_at else with_replacements(engine.services, scope, [memory])[0]
 
-    Links are followed in both directions: `supersedes`, and `follows` within a fact. The memory itself is among them.
+
+def related(engine: Engine, where: Mapping[str, Any], memory: Memory) -> list[tuple[Relation, Memory, bool]]:
+    """Return the relations of a memory to older ones and of newer ones to it, the surest first.
+
+    Each has the other memory, and whether that is the older one.
     """
     scope, store = keywords.scope(engine.services.tenant, where)[0].widened(), engine.services.store
-    found, frontier = {memory.id: memory}, [memory]
-    while frontier and len(found) < CHAIN:
-        ids = {one.id for one in frontier}
-        earlier = {link for one in frontier for link in (one.supersedes, one.follows) if link} - found.keys()
-        facts = tuple({one.fact_key for one in frontier if one.fact_key})
-        near = [versions[-1].memory for link in earlier if (versions := store.history(scope, link))]
-        near += store.browse(Selection(scope=scope, supersedes=tuple(ids)), "id", CHAIN)
-        if facts:
-            near += store.browse(Selection(scope=scope, fact_keys=facts), "created_at", 4 * CHAIN)
-        linked = [
-            one
-            for one in near
-            if one.id in earlier
-            or one.supersedes in ids
-            or (one.follows in ids)
-            or any(of_fact(one, at) for at in frontier)
-        ]
-        frontier = [one for one in {one.id: one for one in linked}.values() if one.id not in found]
-        found |= {one.id: one for one in frontier}
-    ordered = sorted(found.values(), key=lambda one: one.id)
-    return [(one, _relation(one, found)) for one in ordered] if len(ordered) > 1 else []
+    found = [
+        (one, versions[-1].memory, True) for one in memory.relations or () if (versions := store.history(scope, one.id))
+    ]
+    newer = store.browse(Selection(scope=scope, linked_to=(memory.id,)), "id", RELATED)
+    found += [(one, other, False) for other in newer for one in other.relations or () if one.id == memory.id]
+    return sorted(found, key=lambda pair: (-pair[0].probability, pair[1].id))[:RELATED]
 
 
 def activations(
@@ -247,14 +262,6 @@ def of_fact(one: Memory, other: Memory) -> bool:
     return one.scope.sees(other.scope) or other.scope.sees(one.scope)
 
 
-def _relation(one: Memory, among: Mapping[str, Memory]) -> str:
-    if one.supersedes is not None and one.supersedes in among:
-        return f"supersedes {short_id(one.supersedes)}"
-    if one.follows is not None and one.follows in among:
-        return f"comes after {short_id(one.follows)}, a memory of the same fact"
-    return ""
-
-
 def _conflicts(page: Page, memory: Memory) -> list[Any] | None:
     """Return the pairs with this memory that contradict, update or repeat each other; None for a hidden memory."""
     return None if memory.forgotten_at else list(page.call("review", id=memory.id).items)
@@ -275,6 +282,7 @@ def fields_of(memory: Memory) -> dict[str, str]:
         "importance": f"{memory.importance:.2f}",
         "weight": f"{memory.weight:.2f}",
         "fact_key": memory.fact_key or "",
+        "supersedes": memory.supersedes or "",
         "tags": "\n".join(memory.tags),
         "entities": "\n".join(memory.entities),
         "metadata": json.dumps(memory.metadata, ensure_ascii=False, indent=2, default=dict) if memory.metadata else "",
@@ -302,7 +310,7 @@ def changed_fields(memory: Memory, given: Mapping[str, str]) -> dict[str, Any]:
                 changes[name] = [line.strip() for line in text.split("\n") if line.strip()]
             case "metadata":
                 changes[name] = _json(text)
-            case "fact_key":
+            case "fact_key" | "supersedes":
                 changes[name] = text.strip() or None
             case "ttl":
                 changes[name] = None if text.strip().lower() in ("none", "no limit") else text.strip()

@@ -286,9 +286,10 @@ def _figures(profile: Profile) -> tuple[tuple[str, str], ...]:
     """Return the other settings of a profile as (label, text)."""
     sure = "not judged"
     if profile.confidence is not None:
-        sure = f"a probability; confident from {profile.confidence.confident_from:g}"
+        model = profile.confidence
+        sure = f"a probability; answers from {model.confident_from:g}, may answer from {model.possible_from:g}"
     elif profile.weak_below is not None:
-        sure = f"weak below a score of {profile.weak_below:g}"
+        sure = f"does not answer below a score of {profile.weak_below:g}"
     ranked = "every visible memory"
     if profile.candidates is not None:
         ranked = f"the {profile.candidates[0]} x limit nearest, at least {profile.candidates[1]}"

@@ -15,7 +15,7 @@ from salience.engine import Engine
 from salience.errors import InputError
 from salience.ports import Selection
 from salience.records import ActivityDay, Memory, Recall, checks
-from salience.remember.facts import FACT_STAGES
+from salience.relations import LIKELY
 from salience.server.ui.charts import Span
 from salience.server.ui.page import Page, Visit
 from salience.server.ui.views.explorer import BROWSE
@@ -76,8 +76,7 @@ def show(page: Visit) -> Response:
     query, fact = page.query.get("q", "").strip(), page.query.get("fact", "").strip()
     then, now = _answers(page, query, at)
     histories = page.apply(BROWSE, lambda engine, **where: _histories(engine, where, page, [*then, *now]))
-    has_facts = not FACT_STAGES.isdisjoint(page.profile.stages)
-    periods = validity(histories, page.now, has_facts=has_facts)
+    periods = validity(histories, page.now)
     start = min((one[0].start for one in periods if one), default=page.now)
     first = min(start, at).astimezone(UTC)
     span = (page.now - first) or DAY
@@ -151,7 +150,7 @@ def _ranks(recall: Recall) -> dict[str, int]:
 
 
 def _histories(engine: Engine, where: dict[str, Any], page: Page, hits: Iterable[str]) -> list[list[Memory]]:
-    """Return the versions of each memory of the page, oldest first, with the other memories of the same facts."""
+    """Return the versions of each memory of the page, oldest first, with those that it replaces, or that replace it."""
     scope, store = keywords.scope(engine.services.tenant, where)[0], engine.services.store
 
     def browse(order: str, limit: int, **conditions: Any) -> list[Memory]:
@@ -171,10 +170,10 @@ def _histories(engine: Engine, where: dict[str, Any], page: Page, hits: Iterable
     found = {versions[-1].id: versions for one in chosen if (versions := _versions(store.history, scope, one))}
     facts = tuple({one.fact_key for versions in found.values() for one in versions[-1:] if one.fact_key})
     kin = browse("created_at", 4 * ROWS, fact_keys=facts) if facts else []
-    kin += browse("created_at", ROWS, supersedes=tuple(found)) if found else []
+    kin += browse("created_at", ROWS, linked_to=tuple(found)) if found else []
     lasts = [versions[-1] for versions in found.values()]
-    links: list[Memory | str] = [one.supersedes for one in lasts if one.supersedes]
-    links += [one for one in kin if one.supersedes in found or any(of_fact(one, other) for other in lasts)]
+    links: list[Memory | str] = [older for one in lasts for older in likely(one)]
+    links += [one for one in kin if found.keys() & likely(one) or any(of_fact(one, other) for other in lasts)]
     for link in links:
         is_new = (link if isinstance(link, str) else link.id) not in found and len(found) < 2 * ROWS
         if is_new and (versions := _versions(store.history, scope, link)):
@@ -189,10 +188,10 @@ def _versions(history: Callable[..., Any], scope: Any, one: Memory | str) -> lis
     return [stored.memory for stored in history(scope, one if isinstance(one, str) else one.id)]
 
 
-def validity(histories: Sequence[Sequence[Memory]], now: datetime, *, has_facts: bool = True) -> list[list[Period]]:
+def validity(histories: Sequence[Sequence[Memory]], now: datetime) -> list[list[Period]]:
     """Return the periods of each memory, from its versions: `valid`, `replaced`, `expired` or `hidden`.
 
-    A memory is replaced while a live memory supersedes it or, with `has_facts`, states the same fact later.
+    A memory is replaced while a live memory likely replaces it.
     """
     instants = {one.changed_at for versions in histories for one in versions}
     instants |= {one.expires_at for versions in histories for one in versions if one.expires_at}
@@ -201,11 +200,12 @@ def validity(histories: Sequence[Sequence[Memory]], now: datetime, *, has_facts:
     for start in bounds:
         current = [_at(versions, start) for versions in histories]
         live = [one for one in current if one is not None and _state(one, start) == "valid"]
+        replaced = {older for one in live for older in likely(one)}
         for periods, memory in zip(found, current, strict=True):
             if memory is None:
                 continue
             state = _state(memory, start)
-            if state == "valid" and any(_replaces(other, memory, has_facts) for other in live):
+            if state == "valid" and memory.id in replaced:
                 state = "replaced"
             last = periods[-1] if periods else None
             if last is not None and (last.state, last.memory.version) == (state, memory.version):
@@ -226,11 +226,9 @@ def _state(memory: Memory, at: datetime) -> str:
     return "expired" if memory.expires_at is not None and memory.expires_at <= at else "valid"
 
 
-def _replaces(other: Memory, memory: Memory, has_facts: bool) -> bool:
-    if other.supersedes == memory.id:
-        return True
-    later = (other.updated_at, other.id) > (memory.updated_at, memory.id)
-    return has_facts and other.id != memory.id and later and of_fact(other, memory)
+def likely(memory: Memory) -> set[str]:
+    """Return the ids of the older memories that a memory likely replaces."""
+    return {one.id for one in memory.relations or () if one.kind == "replaces" and one.probability >= LIKELY}
 
 
 def _span(period: Period, first: datetime, span: timedelta, now: datetime) -> Span:

@@ -15,7 +15,7 @@ from salience.engine import Engine
 from salience.errors import InputError
 from salience.ports import Selection
 from salience.records import BOUNDS, Explanation, Hit, Memory, Recall, ScoreDetail, checks
-from salience.records.ids import ID
+from salience.records.ids import ID, short_id
 from salience.server.ui import question
 from salience.server.ui.page import Form, Page, Visit
 from salience.server.ui.question import NAMES, Question
@@ -34,7 +34,8 @@ MOST: Final = 4
 MARGIN: Final = 0.01
 """Step of a suggested weight."""
 EDITS: Final = {"importance": "Set the importance to {}", "weight": "Set the weight to {}",
-                "ttl": "Remove the time to live", "fact_key": "Remove the fact key"}  # fmt: skip
+                "ttl": "Remove the time to live", "fact_key": "Remove the fact key",
+                "tags": "Set the tags to {}", "supersedes": "Replace {}"}  # fmt: skip
 """Field of a memory that a counterfactual changes -> the label of the button."""
 
 
@@ -64,7 +65,8 @@ def show(page: Visit) -> Response:
     memory: Memory = versions[-1].memory
     recall: Recall = page.call("recall", dry_run=True, **asked.arguments)
     rival = _rival(explanation, recall)
-    change = _weight_change(page, asked, explanation, rival.score_detail if rival else None)
+    bar = recall[-1] if recall and explanation.stage == "outranked" else rival
+    change = _weight_change(page, asked, explanation, bar.score_detail if bar else None)
     return page.render(
         "views/why.html",
         **values
@@ -101,11 +103,8 @@ def _is_own(page: Page, memory: Memory) -> bool:
 
 
 def _rival(explanation: Explanation, recall: Recall) -> Hit | None:
-    """Return the hit to compare the memory with: the one that decided, else the last of a full answer."""
-    if explanation.stage == "returned" and explanation.rank != 1:
-        return recall[0] if recall else None
-    by = next((hit for hit in recall if hit.memory.id == explanation.by), None)
-    return by or (recall[-1] if recall and explanation.stage == "outranked" else None)
+    """Return the hit to compare the memory with: the one that decided."""
+    return next((hit for hit in recall if hit.memory.id == explanation.by), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +212,14 @@ def _copies(
 
 def _edits(explanation: Explanation) -> dict[str, tuple[str, str]]:
     """Return the fields that the counterfactual changes -> their value in a form, and the label of the button."""
-    return {
-        name: ("" if value is None else f"{value:g}", EDITS[name].format("" if value is None else f"{value:g}"))
-        for name, value in explanation.change.items()
-        if name in EDITS
-    }
+    found = {}
+    for name, value in explanation.change.items():
+        if name in EDITS and not (name == "tags" and value is None):  # a filter to leave out
+            text = "" if value is None else ", ".join(value) if name == "tags" else value
+            text = text if isinstance(text, str) else f"{text:g}"
+            shown = short_id(text) if name == "supersedes" else text
+            found[name] = text, EDITS[name].format(shown)
+    return found
 
 
 def _arguments(asked: Question, explanation: Explanation) -> dict[str, Any]:
@@ -225,7 +227,7 @@ def _arguments(asked: Question, explanation: Explanation) -> dict[str, Any]:
     changed = {
         name: None if value is None else f"{value:g}" if isinstance(value, float) else value
         for name, value in explanation.change.items()
-        if name in NAMES or name in BOUNDS
+        if (name in NAMES or name in BOUNDS) and not isinstance(value, list | tuple)
     }
     return {**asked.parameters, **changed} if changed else {}
 
@@ -235,7 +237,10 @@ def mend(page: Visit, form: Form) -> Response:
     """Apply the mend of a form to a memory, and return to the explanation."""
     memory_id = form.get("id", "")
     reason = f"dashboard: {page.query.get('q', '')}"[:200].strip()
-    match checks.choice("do", form.get("do", ""), ("edit", "forget", "correct", "replace")):
+    match checks.choice("do", form.get("do", ""), ("edit", "forget", "dismiss", "correct", "replace")):
+        case "dismiss":
+            page.call("dismiss", id=memory_id, other_id=form.get("other_id", ""), reason=reason)
+            flash = "Dismissed. The memory no longer replaces the other one."
         case "edit":
             changes = {name: _value(name, form[name]) for name in EDITS if name in form}
             page.call("update", id=memory_id, reason=reason, **changes)
@@ -257,8 +262,12 @@ def mend(page: Visit, form: Form) -> Response:
     return page.redirect(page.here(), flash=flash)
 
 
-def _value(name: str, text: str) -> float | None:
+def _value(name: str, text: str) -> Any:
     """Return the value of a field in a form; an empty one removes it."""
+    if name == "tags":
+        return [tag.strip() for tag in text.split(",") if tag.strip()]
+    if name == "supersedes":
+        return text
     if not text and name in ("ttl", "fact_key"):
         return None
     try:

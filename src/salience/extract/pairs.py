@@ -1,0 +1,339 @@
+"""Pairs: what the words of a newer and an older statement say about how the two are related.
+
+Subject first: a statement about my brother, about Bob or about another system changes nothing that is said of me, of
+Alice or of this one. Then the attribute, then the value. English; in other languages the figures, identifiers and
+shared words still count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache, lru_cache
+from typing import Final, Literal
+
+from salience import text
+from salience.extract.conflicts import (
+    Reading,
+    Rule,
+    has_figure,
+    opposites,
+    phrases,
+    read,
+    states_event,
+    terms,
+)
+from salience.extract.facts import fact
+from salience.extract.wordlists import WEEKDAYS, load
+
+_LISTS: Final = {name: frozenset(words) for name, words in load("pairs").items()}
+MAX_OPENING: Final = 9
+"""Words of a text in which its subject is looked for."""
+_IDENTIFIER: Final = re.compile(
+    r"[^\W_][^\s,;:!?()\"'`]*(?:[\d_./#@\\-]+[^\s,;:!?()\"'`]*)+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|\b[A-Z]{2,}\w*"
+)
+_TRIM: Final = ".-/"
+_CLAUSE_END: Final = re.compile(r"[,;:!?(—–]|\.\s|\s-\s")
+_CONFLICTS: Final = load("conflicts")
+_VERBS: Final = (
+    _LISTS["verbs"]
+    | frozenset(load("time")["past_forms"])
+    | {
+        phrase.split()[0]
+        for name in ("single_verbs", "later", "ended", "copulas", "additive", "changed")
+        for phrase in _CONFLICTS[name]
+    }
+) - _LISTS["fillers"] | _LISTS["copulas"]
+"""Words that end the subject of a statement."""
+_CLITICS: Final = frozenset({"m", "ve", "re", "d", "ll"})
+_KIN: Final = {
+    "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "granny": "grandmother",
+    "grandma": "grandmother", "nan": "grandmother", "grandpa": "grandfather", "grandad": "grandfather",
+}  # fmt: skip
+About = Literal["self", "relative", "other", "thing", "unknown"]
+"""Whose state a statement tells: of the speaker or user, of a relative or somebody or something with a name, of a thing
+without one, or of nothing that is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text as a statement about something.
+
+    Attributes:
+        reading: its words, terms and distinctions.
+        about: the kind of its subject.
+        subject: the stems of the words that name its subject.
+        verb: the stem of its first verb, `be` for a copula; empty if none is known.
+        stems: the stems of all its words.
+        content: the stems of its content words.
+        language: the detected language.
+        names: its names and identifiers in lower case.
+        figures: its numbers, dates and times.
+        is_question: whether it only asks.
+    """
+
+    reading: Reading
+    about: About
+    subject: frozenset[str]
+    verb: str
+    stems: frozenset[str]
+    content: frozenset[str]
+    language: str
+    names: frozenset[str]
+    figures: frozenset[str]
+    is_question: bool
+
+
+@lru_cache(maxsize=4096)
+def statement(content: str, speaker: str | None = None, user_id: str | None = None) -> Statement:
+    """Return a text as a statement of its speaker, or of the user without one."""
+    reading, language = read(content), _any_language().language_of(content)
+    names = {value.removesuffix("'s") for value in reading.values("name")}
+    names |= {found.strip(_TRIM).lower() for found in _IDENTIFIER.findall(reading.content)}
+    names = {name for name in names if not name.isdigit() and not name.replace(":", "").replace(".", "").isdigit()}
+    selves = {word for one in (speaker, user_id) if one for word in text.words(one)}
+    first = text.words(_CLAUSE_END.split(reading.content, maxsplit=1)[0])
+    verbs = _VERBS if language == text.ENGLISH else _VERBS | _LISTS["foreign_verbs"]
+    by_words = _subject(first if len(first) > 1 else reading.words, names, selves, verbs)
+    about, subject, verb = _of_chinese(reading.content) or by_words
+    return Statement(
+        reading,
+        about,
+        subject,
+        verb,
+        frozenset(stem for word in reading.words for stem in terms(word.removesuffix("'s"))),
+        reading.stems if language == text.ENGLISH else frozenset(_any_language().terms(reading.content, language)),
+        language,
+        frozenset(names),
+        frozenset(reading.values("number", "date")),
+        reading.content.rstrip().endswith(("?", "？")),
+    )
+
+
+_CHINESE: Final = re.compile(
+    r"(?P<other>(?:我|我们|他|她)的?(?:妈|爸|母|父|哥|姐|弟|妹|爷|奶|外公|外婆|老公|老婆|丈夫|妻|同事|朋友|邻居|表|堂|叔|姑|舅|姨|儿|女儿"
+    r"|孩子|嫂|室友|男友|女友|公公|婆婆|岳)[妈爸哥姐弟妹爷奶叔姑舅姨亲子婆公嫂父母]{0,2}|他们?|她们?)|我"
+)
+
+
+def _of_chinese(content: str) -> tuple[About, frozenset[str], str] | None:
+    """Return the subject of a Chinese text that opens with a pronoun or somebody's relative; None for another one."""
+    found = _CHINESE.match(content)
+    if found is None:
+        return None
+    return (
+        ("relative", frozenset({found["other"].replace("的", "")}), "") if found["other"] else ("self", frozenset(), "")
+    )
+
+
+def _subject(
+    words: Sequence[str], names: Set[str], selves: Set[str], verbs: Set[str]
+) -> tuple[About, frozenset[str], str]:
+    """Return the kind and the stems of the subject of a text, and its verb; `selves` are names of the first person."""
+    at = next((at for at, word in enumerate(words) if word not in _LISTS["openers"]), len(words))
+    opening = words[at : at + MAX_OPENING]
+    end = next((place for place, word in enumerate(opening) if _is_verb(word, verbs)), None)
+    if end is None:  # "db-03 replicates": the first word in the third person
+        third = (place for place, word in enumerate(opening) if place and re.fullmatch(r"[a-z]{2,}[^su\W]s", word))
+        end = next(third, len(opening))
+    verb = _verb(opening[end]) if end < len(opening) else ""
+    found = [word.removesuffix("'s") for word in opening[:end]]
+    if not found:  # "Deployed build 77", "Moved to Lisbon"
+        return ("self" if opening else "unknown"), frozenset(), verb
+    is_possessive = found[0] in _LISTS["others"] and len(found) > 1  # "her sister"
+    if not verb or (found[0] in _LISTS["pronouns"] and not is_possessive):
+        return "unknown", frozenset(), verb
+    empty = _LISTS["fillers"] | _LISTS["selves"]
+    named = [_KIN.get(word, word) for word in found if word not in empty]
+    if named and (named[0] in selves or named[0] == "user"):
+        named = named[1:]
+    stems = frozenset(stem for word in named for stem in terms(word))
+    if not stems:
+        return "self", frozenset(), verb
+    if found[0] in _LISTS["others"] or not _kin().isdisjoint(stems):
+        return "relative", stems, verb
+    has_article = not _LISTS["articles"].isdisjoint(words[max(at - 1, 0) : at + 1])  # a German noun is no name
+    is_name = not has_article and any(set(text.words(name)) <= {*found} for name in names)
+    return ("other" if is_name else "thing"), stems, verb
+
+
+@cache
+def _kin() -> frozenset[str]:
+    """Return the stems of the words for relatives."""
+    return frozenset(stem for word in _LISTS["kin"] for stem in terms(_KIN.get(word, word)))
+
+
+def _verb(word: str) -> str:
+    if word in _LISTS["copulas"] or "'" in word:
+        return "be"
+    return terms(word)[0] if terms(word) else word
+
+
+def _is_verb(word: str, verbs: Set[str]) -> bool:
+    return word in verbs or (word.endswith("ed") and len(word) > 4) or word.partition("'")[2] in _CLITICS
+
+
+FEATURES: Final = (
+    "cosine", "margin",
+    "both_self", "same_subject", "part_subject", "other_subject", "other_thing", "self_and_other", "self_and_thing",
+    "unknown",
+    "shared_of_older", "shared_of_newer", "shared", "own_older", "own_newer", "length",
+    "names_differ", "names_lost", "names_kept", "identifiers_differ", "figures_differ", "figures_kept", "same_figures",
+    "before_differs", "after_differs", "opposite_before", "opposite_after", "days_before",
+    "later", "ended", "for_now", "past_newer", "past_older", "future_newer", "negation",
+    "same_fact", "duplicate", "update", "contradiction", "single", "additive", "taste", "event_both", "question",
+    "speaker_differs", "turns",
+    "another", "same_verb", "both_be", "common_start", "same_frame", "after_only",
+)  # fmt: skip
+"""What `features` returns, in order."""
+
+
+def features(
+    newer: Statement, older: Statement, rule: Rule, *, cosine: float, margin: float,
+    speakers: tuple[str | None, str | None], turns: bool, user_id: str | None,
+) -> list[float]:  # fmt: skip
+    """Return the values of `FEATURES` for a pair.
+
+    Args:
+        newer: the new statement.
+        older: the one that was stored before.
+        rule: what the rules of `conflicts` say of them.
+        cosine: relatedness of the two, [0, 1], on the calibrated scale.
+        margin: how much more related the older one is than the other neighbours of the newer one, [-1, 1].
+        speakers: of the newer and of the older one.
+        turns: whether one of them is a turn of a conversation.
+        user_id: whose memories they are.
+    """
+    mine, theirs = newer.reading, older.reading
+    one, other = newer.content, older.content
+    shared = one & other
+    before, after = differences(mine.words, theirs.words)
+    pairs = zip(mine.words, theirs.words, strict=False)
+    start = next(
+        (at for at, (here, there) in enumerate(pairs) if here != there), min(len(mine.words), len(theirs.words))
+    )
+    names_lost = older.names - newer.names
+    names_new = newer.names - older.names
+    label = rule.label
+    facts = [
+        fact(reading.content, speaker=speaker, user_id=user_id)
+        for reading, speaker in zip((mine, theirs), speakers, strict=True)
+    ]
+    abouts = {newer.about, older.about}
+    apart_subjects = bool(newer.subject - older.subject and older.subject - newer.subject)
+    return [
+        cosine, margin,
+        abouts == {"self"}, newer.subject == older.subject != frozenset(),
+        newer.subject != older.subject and bool(newer.subject & older.subject) and not apart_subjects,
+        abouts <= {"other", "relative", "thing"} and abouts != {"thing"} and apart_subjects,
+        abouts == {"thing"} and apart_subjects, "self" in abouts and not abouts.isdisjoint({"other", "relative"}),
+        abouts == {"self", "thing"},
+        "unknown" in abouts,
+        len(shared) / max(len(other), 1), len(shared) / max(len(one), 1), min(len(shared), 6) / 6,
+        min(len(other - one), 8) / 8, min(len(one - other), 8) / 8, min(len(mine.words), 40) / 40,
+        bool(names_lost and names_new), len(names_lost) / max(len(older.names), 1),
+        len(newer.names & older.names) / max(len(older.names), 1),
+        any(map(has_figure, names_lost)) and any(map(has_figure, names_new)),
+        bool(newer.figures - older.figures and older.figures - newer.figures),
+        len(newer.figures & older.figures) / max(len(older.figures), 1),
+        bool(older.figures) and newer.figures == older.figures,
+        min(len(before), 3) / 3, min(len(after), 3) / 3,
+        any(any(opposites(*pair)) for pair in before), any(any(opposites(*pair)) for pair in after),
+        any(_are_days(*pair) for pair in before),
+        bool(mine.later), bool(mine.ended), bool(phrases("for_now", theirs.words)),
+        states_event(mine.words), states_event(theirs.words), not _LISTS["plans"].isdisjoint(mine.words),
+        (mine.denies != theirs.denies),
+        facts[0] is not None and facts[1] is not None and facts[0].key == facts[1].key,
+        label == "duplicate", label == "update", label == "contradiction",
+        bool(phrases("single_verbs", mine.words) and phrases("single_verbs", theirs.words)),
+        not _LISTS["additive"].isdisjoint(mine.words) and not _LISTS["additive"].isdisjoint(theirs.words),
+        not _LISTS["taste"].isdisjoint(mine.words) and not _LISTS["taste"].isdisjoint(theirs.words),
+        states_event(mine.words) and states_event(theirs.words), newer.is_question or older.is_question,
+        speakers[0] != speakers[1], turns,
+        is_about_another(newer, older), newer.verb == older.verb != "", newer.verb == older.verb == "be",
+        min(start, 5) / 5,
+        newer.verb == older.verb != "" and newer.subject == older.subject and (start >= 3 or len(newer.subject) > 0),
+        bool(after) and not before,
+    ]  # fmt: skip
+
+
+@cache
+def _any_language() -> text.Tokeniser:
+    return text.Tokeniser(text.AUTO)
+
+
+def is_about_another(newer: Statement, older: Statement) -> bool:
+    """Return whether two statements are about different subjects, so that neither changes what the other says.
+
+    That is so of the speaker and somebody else, of a relative and anything else, of two people or systems with
+    different names, and of two things of one kind ("the wifi at home", "the wifi at the office"), unless one text
+    mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". Of things that opposites tell
+    apart ("my left knee", "my right knee"), it is so in any case.
+    """
+    before, _ = differences(newer.reading.words, older.reading.words)
+    for mine, theirs in before:
+        opens = _opens(newer.reading.words, mine[0]) and _opens(older.reading.words, theirs[0])
+        if opens and any(opposites(mine, theirs)):
+            return True
+    own_newer, own_older = newer.subject - older.subject, older.subject - newer.subject
+    kinds = {newer.about, older.about}
+    if kinds in ({"self", "relative"}, {"thing", "relative"}):
+        relative, other = (newer, older) if newer.about == "relative" else (older, newer)
+        people = relative.subject & _kin()  # of "my brother's dog", "brother" and "dog"
+        return not people <= other.stems if people else relative.subject.isdisjoint(other.stems)
+    if kinds == {"self", "other"}:
+        is_apart = True
+    elif kinds <= {"relative", "other"}:
+        is_apart = bool(own_newer and own_older)
+    else:
+        is_apart = kinds == {"thing"} and bool(own_newer and own_older and newer.subject & older.subject)
+    return is_apart and own_newer.isdisjoint(older.stems) and own_older.isdisjoint(newer.stems)
+
+
+def _opens(words: Sequence[str], word: str) -> bool:
+    """Return whether a word of a text comes before its first verb."""
+    return not any(_is_verb(other, _VERBS) for other in words[: words.index(word)])
+
+
+def repeats_event(newer: Statement, older: Statement) -> bool:
+    """Return whether two statements tell of events of one kind: "deployed to eu" happened, whatever came after.
+
+    A word of change in the newer one ("now", "no longer") makes it more than an event.
+    """
+    both = newer.reading, older.reading
+    same = newer.verb == older.verb not in ("", "be") and all(states_event(reading.words) for reading in both)
+    return same and not newer.reading.later and not newer.reading.ended
+
+
+Difference = tuple[list[str], list[str]]
+"""Words of the newer and of the older text in the same place."""
+
+
+@lru_cache(maxsize=64)  # of one pair after the other: it is asked for twice
+def differences(newer: tuple[str, ...], older: tuple[str, ...]) -> tuple[list[Difference], list[Difference]]:
+    """Return the places where two texts have different words: before a shared word, and at the end.
+
+    What differs before the shared words says which thing is meant ("the wifi password at home is"), what differs after
+    them is its value.
+    """
+    blocks = SequenceMatcher(None, newer, older, autojunk=False).get_opcodes()
+    before: list[Difference] = []
+    after: list[Difference] = []
+    for place, (tag, start, end, first, last) in enumerate(blocks):
+        mine, theirs = _content(newer[start:end]), _content(older[first:last])
+        if tag != "replace" or not (mine and theirs):
+            continue
+        same = (newer[begin:until] for kind, begin, until, _, _ in blocks[place + 1 :] if kind == "equal")
+        rest = (word for words in same for word in words)
+        (before if any(word not in _LISTS["determiners"] for word in rest) else after).append((mine, theirs))
+    return before, after
+
+
+def _content(words: Sequence[str]) -> list[str]:
+    return [word for word in words if word not in _LISTS["fillers"]]
+
+
+def _are_days(one: Sequence[str], other: Sequence[str]) -> bool:
+    return all(any(word.removesuffix("s") in WEEKDAYS for word in words) for words in (one, other))

@@ -1,0 +1,141 @@
+"""The subject of a statement, and whether two statements are about the same one."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience.extract.conflicts import relation
+from salience.extract.pairs import FEATURES, differences, features, is_about_another, repeats_event, statement
+
+SUBJECTS = [
+    ("I live in Berlin", "self"),
+    ("I'm allergic to nuts", "self"),
+    ("My favourite colour is green", "thing"),
+    ("My brother lives in Berlin", "relative"),
+    ("My mum's phone number is 0171", "relative"),
+    ("Her sister works at Acme", "relative"),
+    ("Bob lives in Berlin", "other"),
+    ("borealis runs on db-03", "thing"),
+    ("The staging database is PostgreSQL", "thing"),
+    ("The wifi password at home is kranich", "thing"),
+    ("Moved to Lisbon", "self"),
+    ("It is green", "unknown"),
+    ("Ich wohne in Berlin", "self"),
+    ("Mein Bruder wohnt in Berlin", "relative"),
+    ("Das Passwort ist geheim", "thing"),
+    ("Vivo en Madrid", "unknown"),
+    ("Her car is red", "relative"),
+    ("Unser Haus ist rot", "thing"),
+    ("Mi hermana vive en Madrid", "relative"),
+    ("La contraseña es secreta", "thing"),
+    ("我住在柏林", "self"),
+    ("我妹妹住在柏林", "relative"),
+    ("我的妈妈喜欢喝茶", "relative"),
+    ("他住在柏林", "relative"),
+]
+
+
+@pytest.mark.parametrize(("text", "about"), SUBJECTS, ids=[text for text, _ in SUBJECTS])
+def test_a_statement_is_about_someone_or_something(text, about):
+    assert statement(text).about == about
+
+
+def test_a_name_of_the_user_or_the_speaker_is_the_first_person():
+    assert statement("Rosa lives in Rome").about == "other"
+    assert statement("Rosa lives in Rome", "Rosa").about == "self"
+    assert statement("Rosa lives in Rome", None, "rosa").about == "self"
+    assert statement("User lives in Rome").about == "self"
+
+
+def test_the_words_of_a_subject_are_stems_without_possessives():
+    assert statement("My brother's new cars are red").subject == statement("My brother's new car is red").subject
+    assert statement("My dad lives in Rome").subject == statement("My father lives in Rome").subject
+    assert statement("我妹妹住在上海").subject == statement("我的妹妹搬到北京了").subject
+
+
+APART = [
+    ("I live in Lisbon", "My brother lives in Berlin"),
+    ("My sister lives in Rome", "My brother lives in Berlin"),
+    ("Her sister works at Acme", "I work at Globex"),
+    ("Bob lives in Rome", "Alice lives in Berlin"),
+    ("I live in Rome", "Bob lives in Berlin"),
+    ("My brother's car is red", "My car is blue"),
+    ("My sister's phone number is 0171 222", "My phone number is 0171 111"),
+    ("My daughter's favourite colour is red", "My favourite colour is green"),
+    ("The wifi password at the office is x", "The wifi password at home is y"),
+    ("The upload limit is 20", "The download limit is 30"),
+    ("Mein Bruder wohnt in Rom", "Ich wohne in Berlin"),
+    ("Das Passwort meines Bruders ist storch", "Mein Passwort ist kranich"),
+    ("Mi hermana vive en Roma", "Mi hermano vive en Madrid"),
+    ("Mis padres están con Verdeluz para la luz", "Estoy con Energía Sur para la luz"),
+    ("我妹妹住在上海", "我住在北京"),
+    ("我妹妹住在上海", "我哥哥住在北京"),
+]
+TOGETHER = [
+    ("I moved to Lisbon", "I live in Berlin"),
+    ("My brother moved to Lisbon", "My brother lives in Berlin"),
+    ("The car of my brother is red", "My brother's car is blue"),
+    ("Bob moved to Rome", "Bob lives in Berlin"),
+    ("Ann left, Bob runs the shop now", "Ann runs the shop"),
+    ("My dad lives in Rome", "My father lives in Berlin"),
+    ("User lives in Rome", "I live in Berlin"),
+    ("The wifi password at home is z", "The wifi password at home is y"),
+    ("Ich wohne jetzt in Rom", "Ich wohne in Berlin"),
+    ("Ahora vivo en Roma", "Vivo en Madrid"),
+    ("我住在上海", "我住在北京"),
+    ("我妹妹搬到上海了", "我妹妹住在北京"),
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_apart"), [*((*pair, True) for pair in APART), *((*pair, False) for pair in TOGETHER)]
+)
+def test_statements_about_different_subjects_are_apart_in_both_orders(one, other, is_apart):
+    first, second = statement(one), statement(other)
+    assert (is_about_another(first, second), is_about_another(second, first)) == (is_apart, is_apart)
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "repeats"),
+    [
+        ("Deployed build 77 to eu", "Deployed build 76 to eu", True),
+        ("Bob visited Rome", "Bob visited Oslo", True),
+        ("Bob no longer visited Rome", "Bob visited Oslo", False),
+        ("Bob lives in Rome", "Bob visited Oslo", False),
+        ("The door is red", "The door is green", False),
+    ],
+)
+def test_events_of_one_kind_repeat_each_other(newer, older, repeats):
+    assert repeats_event(statement(newer), statement(older)) is repeats
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "before", "after"),
+    [
+        ("the limit is 20", "the limit is 30", [], [(["20"], ["30"])]),
+        ("the eu limit is 20", "the us limit is 20", [(["eu"], ["us"])], []),
+        ("the eu limit is 20", "the us limit is 30", [(["eu"], ["us"])], [(["20"], ["30"])]),
+        ("the limit is 20", "the limit is 20", [], []),
+        ("the limit is 20 now", "the limit is 20", [], []),
+    ],
+)
+def test_words_that_differ_say_which_thing_is_meant_or_are_its_value(newer, older, before, after):
+    assert differences(tuple(newer.split()), tuple(older.split())) == (before, after)
+
+
+@pytest.mark.parametrize(("newer", "older"), [*APART, *TOGETHER])
+def test_a_pair_has_a_value_of_every_feature(newer, older):
+    rule = relation(newer, older, similarity=0.8, paraphrase=0.7)
+    row = features(
+        statement(newer),
+        statement(older),
+        rule,
+        cosine=0.8,
+        margin=0.1,
+        speakers=(None, None),
+        turns=False,
+        user_id=None,
+    )
+    found = dict(zip(FEATURES, map(float, row), strict=True))
+    assert all(0 <= value <= 1 for value in found.values())
+    assert found["another"] == ((newer, older) in APART)
