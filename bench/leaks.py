@@ -29,7 +29,7 @@ from salience.engine import Engine
 from salience.ports import Keyring
 from salience.records import Grant
 from salience.server import auth as access
-from salience.wire.verbs import VERBS
+from salience.verbs import VERBS
 
 PROFILES: Final = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
 COORDINATES: Final = ("project", "user_id")

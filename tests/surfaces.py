@@ -14,12 +14,12 @@ from anyio.from_thread import BlockingPortal
 
 import salience
 import servers
-from salience.client import AsyncVerbs
 from salience.engine import Engine
 from salience.records import Grant
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest.app import Options, app
+from salience.verbs import AsyncVerbs
 
 
 class Server:

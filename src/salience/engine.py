@@ -1,4 +1,4 @@
-"""Engine: every public verb, each a call of its story."""
+"""Engine: the verbs carried out in this process, each a call of its story."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import fields, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Self
 
 from salience import context as contexts
 from salience import explain as explanations
@@ -17,7 +17,6 @@ from salience import keywords, listing, remember
 from salience import recall as recalls
 from salience.errors import InputError, Words
 from salience.help import TOPICS
-from salience.keywords import CallerKeywords, ScopeKeywords
 from salience.maintain import calibrate as calibrations
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
 from salience.maintain import review as reviews
@@ -30,7 +29,6 @@ from salience.records import (
     ANY,
     CHANGES,
     NARROWING,
-    UNSET,
     ActivityDay,
     ChangesPage,
     ConsolidateReport,
@@ -53,18 +51,15 @@ from salience.records import (
     SessionReport,
     Stats,
     TransferReport,
-    Unset,
     UpkeepReport,
     Version,
     checks,
 )
-from salience.records.checks import Instant
 from salience.relations import with_replacements
 from salience.steps import get_memory
 from salience.transfer import export, files, formats, import_, importers
+from salience.verbs import Verb, Verbs
 
-Recalls = list[Recall]  # inside the class, `list` is the verb
-Receipts = list[Receipt]
 WithEmbedder = Callable[[Services, str | Embedder], Services]
 """From services and an embedder (or its name) to the same services with that embedder."""
 FollowModel = Callable[[Services], Services | None]
@@ -73,16 +68,15 @@ FOLLOW_PAUSE: Final = 60.0
 """Seconds between attempts to load the store's model."""
 YEAR: Final = timedelta(days=365)
 TURN: Final = frozenset({"turns_since_activation"})
+INSTANTS: Final = ("since", "until", "now", "as_of")
+CONDITIONS: Final = tuple(item.name for item in fields(Filter) if item.name != "level")
+"""Arguments that are fields of a filter."""
 
 
-class Engine:
+class Engine(Verbs):
     """Memory for agents, embedded in this process. Made by `salience.connect`; safe to share between threads.
 
-    Every verb takes the scope keywords `environment`, `project`, `user_id`, `agent_id` and `session_id`. An instant is
-    a datetime, a date, or text: ISO 8601, `2026-05`, `yesterday`, `last week`, or a length of time before now (`2d`); a
-    day or month means its first moment, and what has no offset is in UTC. Verbs raise the errors of `salience.errors`:
-    InputError for an invalid value, NotFoundError for an id that is not visible, EmbedderError and StoreError if the
-    model or the store fails.
+    `_remember` carries out `remember`, and so on; each takes every argument by name.
 
     Args:
         services: the ports. Replaced as a whole when the store is given another model.
@@ -146,6 +140,9 @@ class Engine:
         services = replace(self.services, tenant=tenant, answer_limit=answer_limit, records_access=records_access)
         return type(self)(services, self.profile, self._with_embedder)
 
+    def _call(self, verb: Verb, given: dict[str, Any]) -> Any:
+        return getattr(self, f"_{verb.name}")(**given)
+
     def _profile(self, profile: ProfileLike | None, weights: Mapping[str, float] | None = None) -> Profile:
         chosen = self.profile if profile is None else profiles.load(profile)
         return chosen if weights is None else chosen.with_weights(weights)
@@ -153,87 +150,41 @@ class Engine:
     def _scope(self, where: Mapping[str, object]) -> Scope:
         return keywords.scope(self._services.tenant, where)[0]
 
-    def _scope_and_filter(self, where: Mapping[str, object], **conditions: Any) -> tuple[Scope, Filter]:
-        scope, level = keywords.scope(self._services.tenant, where)
-        for name in ("since", "until"):
-            conditions[name] = self._instant(name, conditions.get(name))
-        return scope, Filter(level=level, **conditions)
-
-    def _instant(self, field: str, value: Instant | None) -> datetime | None:
-        return None if value is None else checks.instant(field, value, now=self._services.clock())
-
     def _home(self, where: Mapping[str, object]) -> Scope:
         home = keywords.home(self._services.tenant, where)
         if home.session_id is not None:  # queued recalls of this session take their turns before a new memory does
             self._services.access_log.flush(TURN)
         return home
 
+    def _selected(self, given: Mapping[str, Any]) -> tuple[Scope, Filter, dict[str, Any]]:
+        """Return the scope and the filter that arguments name, and the other arguments; instants are resolved."""
+        now = self._services.clock()
+        rest: dict[str, Any] = {
+            name: checks.instant(name, value, now=now) if name in INSTANTS and value is not None else value
+            for name, value in given.items()
+        }
+        scope, level = keywords.scope(
+            self._services.tenant, {name: rest.pop(name) for name in keywords.NAMES if name in rest}
+        )
+        conditions = {name: rest.pop(name) for name in CONDITIONS if name in rest}
+        return scope, Filter(level=level, **conditions), rest
+
     # Write
 
-    def remember(
-        self,
-        content: str,
-        *,
-        kind: str | None = None,
-        importance: float | None = None,
-        weight: float | None = None,
-        tags: Sequence[str] | None = None,
-        entities: Sequence[str] | None = None,
-        fact_key: str | None = None,
-        supersedes: str | None = None,
-        ttl: Any = None,
-        tier: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        key: str | None = None,
-        created_at: Instant | None = None,
-        memory_type: str | None = None,
-        duplicate: bool = False,
-        **where: Unpack[ScopeKeywords],
-    ) -> Receipt:
-        """Store one memory and return its receipt, which lists memories that it may contradict.
+    def _remember(self, *, memory_type: str | None, **given: Any) -> Receipt:
+        where = {name: given.pop(name) for name in keywords.NAMES}
+        if memory_type is not None:
+            given["tier"] = memory_type
+        if given["created_at"] is not None:
+            given["created_at"] = checks.instant("created_at", given["created_at"], now=self._services.clock())
+        draft = Draft(**{name: value for name, value in given.items() if value is not None})
+        return self._remember_many([draft], **where)[0]
 
-        If a current memory of the same project, user and agent has the same text and every field given here, nothing is
-        stored: the receipt is `unchanged`, holds that memory, and counts as an access to it. To store the text again,
-        pass `duplicate=True`, or a `key`, `created_at`, `ttl` or `supersedes`.
-
-        The arguments are the fields of `Draft`; None takes the field's default. `memory_type` is another name for
-        `tier`, as in MemLayer and ZeroMemory.
-        """
-        given = {
-            "kind": kind,
-            "importance": importance,
-            "weight": weight,
-            "tags": tags,
-            "entities": entities,
-            "fact_key": fact_key,
-            "supersedes": supersedes,
-            "ttl": ttl,
-            "tier": tier if memory_type is None else memory_type,
-            "metadata": metadata,
-            "key": key,
-            "created_at": self._instant("created_at", created_at),
-        }
-        fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return self.remember_many([Draft(content=content, duplicate=duplicate, **fields)], **where)[0]
-
-    def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]], **where: Unpack[ScopeKeywords]) -> Receipts:
-        """Store drafts in one transaction, all or none, and return a receipt for each, in order.
-
-        A draft is a `Draft`, or a mapping of its fields and any scope keywords that differ from the call's. A text that
-        is already stored, or repeated among the drafts, is not stored again, as in `remember`.
-        """
+    def _remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]], **where: Any) -> list[Receipt]:
         home = self._home(where)
         return remember.remember(self.services, self.profile, remember.drafts(drafts, home), home)
 
-    def ingest(self, messages: Iterable[object], **where: Unpack[ScopeKeywords]) -> Receipts:
-        """Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.
-
-        A message is a mapping with `content`, `speaker` (or `role`) and optionally `timestamp` (aware or ISO 8601),
-        `metadata` and an idempotency `key`. `session_id` is required. Turns are not checked for contradictions.
-
-        A message over the content limit is split at its paragraphs, lines, sentences or words. Each part becomes a turn
-        with its own receipt and a warning; its metadata holds `part`, `parts`, and `message`, a hash of the whole text.
-        """
+    def _ingest(self, messages: Iterable[object], **where: Any) -> list[Receipt]:
         home = self._home(where)
         drafts, warnings = [], []
         for draft, warning in remember.split_turns(remember.turns(messages, home), self.services.content_limit):
@@ -245,427 +196,97 @@ class Engine:
             for receipt, warning in zip(receipts, warnings, strict=True)
         ]
 
-    def update(
-        self,
-        id: str,
-        *,
-        content: str | Unset = UNSET,
-        kind: str | Unset = UNSET,
-        importance: float | Unset = UNSET,
-        weight: float | Unset = UNSET,
-        tags: Sequence[str] | Unset = UNSET,
-        entities: Sequence[str] | Unset = UNSET,
-        fact_key: str | Unset | None = UNSET,
-        supersedes: str | Unset | None = UNSET,
-        ttl: Any = UNSET,
-        tier: str | Unset = UNSET,
-        metadata: Mapping[str, Any] | Unset = UNSET,
-        reason: str | None = None,
-        if_version: int | None = None,
-        key: str | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Receipt:
-        """Change a memory and return its receipt. The previous version is kept, and `updated_at` becomes now.
+    def _update(self, id: str, *, reason: str | None, if_version: int | None, key: str | None, **given: Any) -> Receipt:
+        scope = self._scope({name: given.pop(name) for name in keywords.NAMES})
+        return remember.update(self._flushed, self.profile, scope, id, given, reason, if_version=if_version, key=key)
 
-        Fields that are left out stay as they are. `reason` is kept with the new version and shown by `history`.
-        `if_version` is the expected current version: if the memory is at another one, StaleError, and nothing is
-        written. `key` is an idempotency key of this call: a retry from the same scope writes nothing and returns the
-        first receipt without its warning; a call for another memory or verb under the same key raises ConflictError.
-
-        `supersedes` is the id of a memory that this one replaces, as in `remember`; None removes the relation, and the
-        other memory gets its weight back. If the change makes this the latest memory of its fact, the receipt names the
-        memory that it replaces.
-        """
-        changes = {
-            "content": content,
-            "kind": kind,
-            "importance": importance,
-            "weight": weight,
-            "tags": tags,
-            "entities": entities,
-            "fact_key": fact_key,
-            "supersedes": supersedes,
-            "ttl": ttl,
-            "tier": tier,
-            "metadata": metadata,
-        }
-        return remember.update(
-            self._flushed, self.profile, self._scope(where), id, changes, reason, if_version=if_version, key=key
-        )
-
-    def forget(
-        self,
-        id: str,
-        *,
-        reason: str | None = None,
-        if_version: int | None = None,
-        key: str | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Receipt:
-        """Remove a memory from every recall and return its receipt; its versions are kept, and `restore` undoes it.
-
-        `reason`, `if_version` and `key` are as in `update`.
-        """
+    def _forget(self, id: str, *, reason: str | None, if_version: int | None, key: str | None, **where: Any) -> Receipt:
         return remember.forget(self._flushed, self._scope(where), id, reason, if_version=if_version, key=key)
 
-    def restore(
-        self,
-        id: str,
-        version: int | None = None,
-        *,
-        reason: str | None = None,
-        key: str | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Receipt:
-        """Make an older version of a memory its next version, and return the receipt.
-
-        Without `version`, a memory that was forgotten, expired or stale is live again as it was. With one, `updated_at`
-        becomes now. An expiry in the past is dropped. `reason` and `key` are as in `update`.
-        """
+    def _restore(self, id: str, version: int | None, *, reason: str | None, key: str | None, **where: Any) -> Receipt:
         return remember.restore(self._flushed, self.profile, self._scope(where), id, version, reason, key=key)
 
-    def dismiss(
-        self,
-        id: str,
-        other_id: str | None = None,
-        *,
-        undo: bool = False,
-        reason: str | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Receipt:
-        """Keep a pair of memories, or a stale reflection (without `other_id`), out of `review`, and return the receipt.
-
-        The memory of `id` gets a new version whose metadata names the other one; `updated_at` stays. `undo` removes
-        that entry. If there is nothing to do, the receipt is `unchanged`.
-        """
+    def _dismiss(self, id: str, other_id: str | None, *, undo: bool, reason: str | None, **where: Any) -> Receipt:
         checks.flag("undo", undo)
         return reviews.dismiss(self._flushed, self._scope(where), id, other_id, reason, undo=undo)
 
-    def erase(
-        self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]
-    ) -> Erased:
-        """Delete memories permanently, with everything derived from them, and return how many were deleted.
-
-        Rows, versions, vectors, terms, counters and the reflections that sum them up are deleted, here and from the
-        caches of other processes on the store. Exported files and backups stay as they are. This cannot be undone.
-        Entries of the recall log go with them: those that name a deleted memory and, without `ids`, those of the scope.
-
-        Args:
-            ids: of visible memories, live or not (whole or short ids); None for all memories that belong to the scope.
-            dry_run: count, and delete nothing.
-            **where: with `ids`, the caller's scope. Without, at least one of project, user_id, agent_id and session_id:
-                memories are deleted if each named coordinate is their own, so memories shared with others stay. `ANY`
-                matches every value of a coordinate.
-        """
+    def _erase(self, ids: Sequence[str] | None, *, dry_run: bool, **where: Any) -> Erased:
         return erase.erase(self._flushed, where, ids, dry_run=dry_run)
 
     # Recall
 
-    def recall(
-        self,
-        query: str,
-        *,
-        limit: int | None = None,
-        profile: ProfileLike | None = None,
-        min_score: float | None = None,
-        tags: Sequence[str] = (),
-        kinds: Sequence[str] = (),
-        tiers: Sequence[str] = (),
-        sessions: Sequence[str] = (),
-        since: Instant | None = None,
-        until: Instant | None = None,
-        dry_run: bool = False,
-        as_of: Instant | None = None,
-        now: Instant | None = None,
-        deadline_ms: float | None = None,
-        weights: Mapping[str, float] | None = None,
-        **where: Unpack[ScopeKeywords],
+    def _recall(
+        self, query: str, *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
     ) -> Recall:
-        """Return the memories that answer `query`, best first, each with its score taken apart.
-
-        Args:
-            query: the question.
-            limit: maximum number of hits; None for the profile's default.
-            profile: name, path of a TOML file, or `Profile`; None for the engine's.
-            min_score: lowest score of a hit, on the profile's scale.
-            tags: tags that a hit must have, all of them.
-            kinds: kinds that a hit may have; empty for any.
-            tiers: tiers that a hit may be in; empty for any.
-            sessions: sessions that a hit may come from; empty for any.
-            since: earliest `created_at`, inclusive.
-            until: latest `created_at`, exclusive.
-            dry_run: leave all counters unchanged.
-            as_of: an instant of the past. The answer is the one that this call would have had then, by the contents,
-                importances, weights, links, expiries and counters of that time. It changes no counter. What counts is
-                when memories were stored and changed, not their `created_at`.
-            now: the instant at which the question is asked; None for `as_of`, else for the engine's clock.
-            deadline_ms: milliseconds to wait for the embedder and the reranker. After that the answer is lexical, or in
-                the profile's order, and `degraded` says so.
-            weights: other weights for signals of the profile, by label.
-            **where: the scope keywords.
-        """
-        scope, accepts = self._scope_and_filter(
-            where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
-        )
-        request = Query(
-            text=query,
-            scope=scope,
-            filter=accepts,
-            limit=limit,
-            min_score=min_score,
-            dry_run=dry_run,
-            now=self._instant("now", now),
-            as_of=self._instant("as_of", as_of),
-            deadline_ms=deadline_ms,
-        )
+        scope, accepts, options = self._selected(given)
+        request = Query(text=query, scope=scope, filter=accepts, **options)
         return recalls.recall(self.services, self._profile(profile, weights), request)
 
-    def recall_many(
-        self,
-        queries: Sequence[str],
-        *,
-        limit: int | None = None,
-        profile: ProfileLike | None = None,
-        min_score: float | None = None,
-        tags: Sequence[str] = (),
-        kinds: Sequence[str] = (),
-        tiers: Sequence[str] = (),
-        sessions: Sequence[str] = (),
-        since: Instant | None = None,
-        until: Instant | None = None,
-        dry_run: bool = False,
-        as_of: Instant | None = None,
-        now: Instant | None = None,
-        deadline_ms: float | None = None,
-        weights: Mapping[str, float] | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Recalls:
-        """Return the answer of `recall` to each of several questions, in order, faster than one by one.
-
-        Each answer is that of `recall`, all at one instant; counters change only after the last answer. The other
-        arguments are those of `recall` and apply to each question; `deadline_ms` covers all of them together.
-        """
+    def _recall_many(
+        self, queries: Sequence[str], *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
+    ) -> list[Recall]:
         texts = checks.texts("queries", queries, self._services.content_limit)
-        scope, accepts = self._scope_and_filter(
-            where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
-        )
-        requests = [
-            Query(
-                text=text,
-                scope=scope,
-                filter=accepts,
-                limit=limit,
-                min_score=min_score,
-                dry_run=dry_run,
-                now=self._instant("now", now),
-                as_of=self._instant("as_of", as_of),
-                deadline_ms=deadline_ms,
-            )
-            for text in texts
-        ]
+        scope, accepts, options = self._selected(given)
+        requests = [Query(text=text, scope=scope, filter=accepts, **options) for text in texts]
         return recalls.recall_many(self.services, self._profile(profile, weights), requests)
 
-    def graph_recall(
-        self,
-        query: str,
-        *,
-        graph_weight: float | None = None,
-        max_hops: int | None = None,
-        limit: int | None = None,
-        profile: ProfileLike | None = None,
-        tags: Sequence[str] = (),
-        dry_run: bool = False,
-        now: Instant | None = None,
-        **where: Unpack[ScopeKeywords],
+    def _graph_recall(
+        self, query: str, *, graph_weight: float | None, max_hops: int | None, profile: ProfileLike | None, **given: Any
     ) -> Recall:
-        """Return memories by similarity and by proximity to the entities of the query in the entity graph.
-
-        The score is (1 - w) x similarity + w x proximity.
-
-        Args:
-            query: the question. Its entities are those that stored memories name.
-            graph_weight: w, [0, 1]; None for the profile's, by default 0.3.
-            max_hops: [0, 10]; None for the profile's, by default 2.
-            limit: maximum number of hits; None for the profile's default.
-            profile: supplies the stages and the effects on counters; None for `zeromemory`.
-            tags: tags that a hit must have, all of them.
-            dry_run: leave all counters unchanged.
-            now: the instant at which the question is asked; None for the engine's clock.
-            **where: the scope keywords.
-        """
         base = profiles.load("zeromemory" if profile is None else profile)
         weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
         hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
-        scope, accepts = self._scope_and_filter(where, tags=tags)
-        request = Query(
-            text=query, scope=scope, filter=accepts, limit=limit, dry_run=dry_run, now=self._instant("now", now)
-        )
+        scope, accepts, options = self._selected(given)
+        request = Query(text=query, scope=scope, filter=accepts, **options)
         return recalls.recall(self.services, base.for_graph(weight, hops), request)
 
-    def explain(
+    def _explain(
         self,
         query: str,
         memory_id: str,
         *,
-        limit: int | None = None,
-        profile: ProfileLike | None = None,
-        min_score: float | None = None,
-        tags: Sequence[str] = (),
-        kinds: Sequence[str] = (),
-        tiers: Sequence[str] = (),
-        sessions: Sequence[str] = (),
-        since: Instant | None = None,
-        until: Instant | None = None,
-        as_of: Instant | None = None,
-        now: Instant | None = None,
-        deadline_ms: float | None = None,
-        weights: Mapping[str, float] | None = None,
-        **where: Unpack[ScopeKeywords],
+        profile: ProfileLike | None,
+        weights: Mapping[str, float] | None,
+        **given: Any,
     ) -> Explanation:
-        """Return why a memory (by its whole or short id) is or is not in the answer of `recall` to these arguments.
-
-        Nothing is changed. A call that names no project, user or agent is answered in the memory's own scope, and the
-        reason says so. A memory of another user than the named one raises NotFoundError, as an unknown id does. To
-        explain `graph_recall`, pass the profile `profiles.load(...).for_graph(graph_weight, max_hops)`.
-        """
-        scope, accepts = self._scope_and_filter(
-            where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
-        )
-        request = Query(
-            text=query,
-            scope=scope,
-            filter=accepts,
-            limit=limit,
-            min_score=min_score,
-            now=self._instant("now", now),
-            as_of=self._instant("as_of", as_of),
-            deadline_ms=deadline_ms,
-        )
+        scope, accepts, options = self._selected(given)
+        request = Query(text=query, scope=scope, filter=accepts, **options)
         return explanations.explain(self._flushed, self._profile(profile, weights), request, memory_id)
 
-    def context(
-        self,
-        query: str,
-        *,
-        budget_tokens: int = 2000,
-        limit: int | None = None,
-        profile: ProfileLike | None = None,
-        min_score: float | None = None,
-        tags: Sequence[str] = (),
-        dry_run: bool = False,
-        now: Instant | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Context:
-        """Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first."""
-        scope, accepts = self._scope_and_filter(where, tags=tags)
-        request = Query(
-            text=query,
-            scope=scope,
-            filter=accepts,
-            limit=limit,
-            min_score=min_score,
-            dry_run=dry_run,
-            now=self._instant("now", now),
-        )
+    def _context(self, query: str, *, budget_tokens: int, profile: ProfileLike | None, **given: Any) -> Context:
+        scope, accepts, options = self._selected(given)
+        request = Query(text=query, scope=scope, filter=accepts, **options)
         return contexts.context(self.services, self._profile(profile), request, budget_tokens)
 
     # Look up
 
-    def get(self, id: str, **where: Unpack[ScopeKeywords]) -> Memory:
-        """Return the live memory of an id (whole or short).
+    def _list(self, *, limit: int, cursor: str | None, **given: Any) -> Page:
+        scope, accepts, _ = self._selected(given)
+        return listing.page(self._flushed, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
 
-        The id is enough: a project, user or agent that is not named matches any.
-        """
+    def _get(self, id: str, **where: Any) -> Memory:
         services, named = self._flushed, self._scope(where)
         memory = get_memory(services, named.widened(), id)
         own = {name: getattr(memory.scope, name) for name in NARROWING if getattr(named, name) is None}
         return with_replacements(services, replace(named, **own), [memory])[0]
 
-    def list(
-        self,
-        *,
-        tags: Sequence[str] = (),
-        kinds: Sequence[str] = (),
-        tiers: Sequence[str] = (),
-        sessions: Sequence[str] = (),
-        fact_keys: Sequence[str] = (),
-        since: Instant | None = None,
-        until: Instant | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> Page:
-        """Return one page of the visible live memories, in the order of storing, and the cursor of the next page.
-
-        With `fact_keys`, the page has only memories of these facts. The store finds them by an index.
-        """
-        scope, accepts = self._scope_and_filter(
-            where,
-            tags=tags,
-            kinds=kinds,
-            tiers=tiers,
-            sessions=sessions,
-            fact_keys=fact_keys,
-            since=since,
-            until=until,
-        )
-        return listing.page(self._flushed, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
-
-    def stats(self, **where: Unpack[ScopeKeywords]) -> Stats:
-        """Return counts of the visible live memories."""
+    def _stats(self, **where: Any) -> Stats:
         return listing.stats(self._flushed, self._scope(where))
 
-    def history(self, id: str, **where: Unpack[ScopeKeywords]) -> tuple[Version, ...]:
-        """Return every version of a memory, forgotten or not, oldest first: who changed what, when and why.
-
-        The id is enough: a project, user or agent that is not named matches any.
-        """
+    def _history(self, id: str, **where: Any) -> tuple[Version, ...]:
         return versions.history(self._flushed, self._scope(where).widened(), id)
 
-    def review(
-        self,
-        *,
-        id: str | None = None,
-        limit: int = 20,
-        cursor: str | None = None,
-        **where: Unpack[ScopeKeywords],
-    ) -> ReviewPage:
-        """Return a page of problems that a person should look at, those of the newest memory first.
-
-        Problems are pairs of live memories that contradict each other, say the same or update one another, as a write
-        reports them by rules; stale reflections; and memories without a vector. A page examines at most 200 memories
-        and has all problems of each, so it may have more items than `limit`, or none and a cursor. With `id`, the one
-        page has all problems of that memory, whether it is the newer one of a pair or the older one.
-        """
-        scope, accepts = self._scope_and_filter(where)
+    def _review(self, *, id: str | None, limit: int, cursor: str | None, **where: Any) -> ReviewPage:
+        scope, accepts, _ = self._selected(where)
         limit = checks.whole("limit", limit, 1, 1000)
         if id is not None:
             return reviews.review_of(self._flushed, self.profile, scope, id)
         return reviews.review(self._flushed, self.profile, scope, accepts, limit, cursor)
 
-    def changes(
-        self,
-        *,
-        change: str | None = None,
-        changed_by: str | None = None,
-        since: Instant | None = None,
-        until: Instant | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-        **where: Unpack[ScopeKeywords],
+    def _changes(
+        self, *, change: str | None, changed_by: str | None, limit: int, cursor: str | None, **given: Any
     ) -> ChangesPage:
-        """Return versions of the visible memories, live or not, newest first: who changed what, when and why.
-
-        Args:
-            change: only this change: `create`, `update`, `forget`, `expire`, `promote` and others.
-            changed_by: only by this author: `agent:NAME`, `user:NAME` or `upkeep`.
-            since: earliest time of the change, inclusive.
-            until: latest time of the change, exclusive.
-            limit: maximum number of versions.
-            cursor: of the page before.
-            **where: the scope keywords.
-        """
-        scope, accepts = self._scope_and_filter(where, since=since, until=until)
+        scope, accepts, _ = self._selected(given)
         condition = RevisionFilter(
             change=None if change is None else checks.choice("change", change, CHANGES),
             changed_by=None if changed_by is None else checks.name("changed_by", changed_by),
@@ -675,95 +296,46 @@ class Engine:
         )
         return reviews.changes(self._flushed, scope, condition, checks.whole("limit", limit, 1, 1000), cursor)
 
-    def activity(
-        self, *, since: Instant | None = None, until: Instant | None = None, **where: Unpack[ScopeKeywords]
-    ) -> tuple[ActivityDay, ...]:
-        """Return how many visible memories were created, changed, forgotten and last recalled on each day in UTC.
-
-        Days without activity are left out. `since` is None for a year before `until`, and `until` None for now.
-        """
+    def _activity(self, **given: Any) -> tuple[ActivityDay, ...]:
         services = self._flushed
-        scope, accepts = self._scope_and_filter(where, since=since, until=until)
+        scope, accepts, _ = self._selected(given)
         end = accepts.until or services.clock() + timedelta(microseconds=1)
         period = RevisionFilter(since=accepts.since or end - YEAR, until=end, level=accepts.level)
         return reviews.activity(services, scope, period)
 
-    def recalls(
+    def _recalls(
         self,
-        query: str | None = None,
+        query: str | None,
         *,
-        id: str | None = None,
-        memory_id: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-        **where: Unpack[ScopeKeywords],
+        id: str | None,
+        memory_id: str | None,
+        limit: int,
+        cursor: str | None,
+        **where: Any,
     ) -> RecallLogPage:
-        """Return one page of the recall log, newest first, and the cursor of the next page.
+        size = checks.whole("limit", limit, 1, 1000)
+        return listing.recalls(self._flushed, self._scope(where), size, cursor, query, id, memory_id)
 
-        The setting `recall_log` turns the log on. It has the recalls, graph recalls and contexts that were not asked
-        for as dry runs.
-
-        Args:
-            query: a part of the question, in upper or lower case; None for any question.
-            id: of the only wanted entry.
-            memory_id: whole or short id of a memory; None for the entries of any memory.
-            limit: maximum number of entries.
-            cursor: of the page before.
-            **where: the scope of the recalls: their project, user and agent are those given here, or none if none is
-                given; `ANY` matches every value. `session_id` chooses the recalls of one session.
-        """
-        scope = self._scope(where)
-        return listing.recalls(
-            self._flushed, scope, checks.whole("limit", limit, 1, 1000), cursor, query, id, memory_id
-        )
-
-    def help(self, topic: str | None = None) -> str:
-        """Return a short text for agents about a topic; without one, about the verbs."""
+    def _help(self, topic: str | None) -> str:
         return TOPICS[checks.choice("topic", "verbs" if topic is None else topic, TOPICS)]
 
     # Maintain
 
-    def end_session(self, session_id: str, **where: Unpack[CallerKeywords]) -> SessionReport:
-        """Move the session's memories to the tiers that they have earned, and return which moved."""
-        return tiers.end_session(self._flushed, self._scope({**where}), session_id)
+    def _end_session(self, session_id: str, **where: Any) -> SessionReport:
+        return tiers.end_session(self._flushed, self._scope(where), session_id)
 
-    def consolidate(self, *, dry_run: bool = False, **where: Unpack[CallerKeywords]) -> ConsolidateReport:
-        """Move the visible memories to the tiers that they have earned, all or none, and return which moved."""
-        return tiers.consolidate(self._flushed, self._scope({**where}), dry_run=dry_run)
+    def _consolidate(self, *, dry_run: bool, **where: Any) -> ConsolidateReport:
+        return tiers.consolidate(self._flushed, self._scope(where), dry_run=dry_run)
 
-    def reflect(
-        self, *, dry_run: bool = False, progress: reflect.Progress | None = None, **where: Unpack[CallerKeywords]
-    ) -> ReflectReport:
-        """Consolidate, then sum up each cluster of related memories in one semantic memory that names its sources.
-
-        Sources stay. Reflections whose sources changed are made again; a second run without changes writes nothing.
-        `progress` is called with the number of memories read since the last call.
-        """
-        services, scope = self._flushed, self._scope({**where})
+    def _reflect(self, *, dry_run: bool, progress: reflect.Progress | None, **where: Any) -> ReflectReport:
+        services, scope = self._flushed, self._scope(where)
         tiers.consolidate(services, scope, dry_run=dry_run)
         return reflect.reflect(services, scope, dry_run=dry_run, progress=progress or (lambda _: None))
 
-    def upkeep(self, *, dry_run: bool = False) -> UpkeepReport:
-        """Do all maintenance that is due, for every scope of the tenant, and return what was done.
-
-        Upkeep embeds pending memories, hides expired ones, moves tiers, and drops old versions as the setting
-        `keep_versions` says. One process does it at a time: LeaseError while another is at work.
-        """
+    def _upkeep(self, *, dry_run: bool) -> UpkeepReport:
         return upkeep.upkeep(self._flushed, dry_run=dry_run)
 
-    def reembed(
-        self, embedder: str | Embedder | None = None, *, progress: reembed.Progress | None = None
-    ) -> ReembedReport:
-        """Embed every memory and version with another model, switch the store to it, and return what was done.
-
-        Recalls and writes continue under the old model until all vectors are ready. An interrupted run resumes when it
-        is started again. Other engines on the store switch at their next call if they can load the model by its name.
-        Those that cannot answer by words and store memories as pending.
-
-        Args:
-            embedder: the model, or its name; None for this engine's.
-            progress: called with the number of texts done, and of all texts.
-        """
+    def _reembed(self, embedder: str | Embedder | None, *, progress: reembed.Progress | None) -> ReembedReport:
         services = self._flushed
         if embedder is not None:
             if self._with_embedder is None:
@@ -778,27 +350,14 @@ class Engine:
         self.services = services
         return report
 
-    def calibrate(
+    def _calibrate(
         self,
-        pairs: Iterable[object] | None = None,
+        pairs: Iterable[object] | None,
         *,
-        source: str = "pairs of this installation",
-        file: str | Path | None = None,
-        progress: calibrations.Progress | None = None,
+        source: str,
+        file: str | Path | None,
+        progress: calibrations.Progress | None,
     ) -> Calibration:
-        """Return the meaning of the embedder's cosines, fitted on judged pairs of texts; nothing is stored.
-
-        Without pairs, it is measured on 60 included texts, as `connect` does it for the embedders that it makes itself.
-
-        This engine keeps its calibration. `connect` reads calibrations from the file of the setting `calibrations`.
-
-        Args:
-            pairs: `Judged`, or (text, text, relatedness from 0 to 1); at least 20 from 0.75 on and 20 below 0.5. None
-                for the included texts.
-            source: name of the data, kept in the calibration.
-            file: file to save the calibration in, under the embedder's name; None saves it nowhere.
-            progress: called with the number of texts embedded so far.
-        """
         if pairs is None:
             fitted = calibration.measured(self.services.embedder)
         else:
@@ -807,63 +366,31 @@ class Engine:
             calibration.save(Path(file), self.services.embedder.name, fitted)
         return fitted
 
-    def doctor(
-        self, *, repair: bool = False, deep: bool = False, progress: doctor.Progress | None = None
-    ) -> DoctorReport:
-        """Check the whole store and return what is wrong with it.
-
-        Args:
-            repair: rebuild derived data that is wrong.
-            deep: embed every text again, and compare the vectors.
-            progress: called with the number of memories read so far.
-        """
-        return doctor.doctor(self._flushed, repair=repair, deep=deep, progress=progress)
+    def _doctor(self, **options: Any) -> DoctorReport:
+        return doctor.doctor(self._flushed, **options)
 
     # Move
 
-    def export(
-        self,
-        file: files.File,
-        *,
-        format: Literal["jsonl", "markdown", "mem0"] = "jsonl",
-        overwrite: bool = False,
-        progress: files.Progress | None = None,
-        **where: Unpack[ScopeKeywords],
+    def _export(
+        self, file: files.File, *, format: str, overwrite: bool, progress: files.Progress | None, **where: Any
     ) -> TransferReport:
-        """Write memories with their versions and vectors as lines of JSON, and return the counts.
-
-        A coordinate that is not named matches every value, so an export without scope keywords is complete. An existing
-        file is replaced only with `overwrite`, only if it is an export itself, and only once the new one is complete.
-        For other systems, `format` writes the live memories as JSON of mem0, or as a new folder of Markdown notes.
-        """
-        scope = self._scope({**keywords.EVERYWHERE, **where})
+        scope = self._scope(where)
         if checks.choice("format", format, formats.FORMATS) != "jsonl":
             with formats.writer(format, file, overwrite) as write:
                 return export.export_as(self._flushed, scope, write, progress)
         with files.writing(file, overwrite) as target:
             return export.export(self._flushed, scope, target, progress)
 
-    def import_(
+    def _import_(
         self,
         file: files.File,
         *,
-        source: str | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
-        dry_run: bool = False,
-        progress: files.Progress | None = None,
-        **where: Unpack[ScopeKeywords],
+        source: str | None,
+        on_error: str,
+        dry_run: bool,
+        progress: files.Progress | None,
+        **where: Any,
     ) -> TransferReport:
-        """Store the memories of an export, drafts as lines of JSON, or another system's export; return the counts.
-
-        Args:
-            file: a path or an open file; a folder for the sources in `salience.transfer.importers.FOLDERS`.
-            source: name of the other system, from `salience.transfer.importers.SOURCES`; None: an export or drafts.
-            on_error: at an invalid line or record, `"stop"` stores nothing and raises; `"skip"` reports it and
-                continues.
-            dry_run: read and check everything, and count what would be stored.
-            progress: called with the number of memories done so far.
-            where: coordinates for the drafts and records that name none.
-        """
         skip = checks.choice("on_error", on_error, ("stop", "skip")) == "skip"
         home, dry = self._home(where), checks.flag("dry_run", dry_run)
         if source is not None:
@@ -872,14 +399,7 @@ class Engine:
         with files.reading(file) as lines:
             return import_.import_(self._flushed, home, lines, skip=skip, dry_run=dry, progress=progress)
 
-    def backup(
-        self, file: str | Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        """Write a copy of the store to a new file while others read and write; the copy is itself a store.
-
-        An existing file is replaced only with `overwrite`, only if it is a store or empty, and only once the copy is
-        complete. `progress` is called with the pages left and the pages in all.
-        """
+    def _backup(self, file: str | Path, *, overwrite: bool, progress: Callable[[int, int], None] | None) -> None:
         self._flushed.store.backup(str(file), progress, overwrite=overwrite)
 
     def close(self) -> None:
@@ -887,12 +407,6 @@ class Engine:
         services = self._services
         services.access_log.close()
         services.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def warm_in_background(engine: Engine) -> threading.Thread:

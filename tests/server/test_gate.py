@@ -23,9 +23,9 @@ from salience.records import RIGHTS, Grant
 from salience.server.auth import Authenticator, create_key, verify_key
 from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
 from salience.store.keyring import MemoryKeyring
+from salience.verbs import VERBS
 from salience.wire.requests import QUERIES_LIMIT
 from salience.wire.responses import to_json
-from salience.wire.verbs import VERBS
 
 KEYS = Path(__file__).parents[2] / "docs/how-to/keys.md"
 EVERYWHERE = {"environment": "*", "project": "*", "user_id": "*", "agent_id": "*"}

@@ -19,12 +19,11 @@ from pydantic_core import to_json
 from salience import errors
 from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError, Words
-from salience.keywords import NAMES
 from salience.rank.profile import LIMIT
 from salience.records import ANY, Erased, Relation, Scope, ScoreDetail
+from salience.verbs import VERBS
 from salience.wire import errors as problems
 from salience.wire.responses import Schemas
-from salience.wire.verbs import VERBS
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -93,7 +92,7 @@ def test_results_survive_a_round_trip_and_match_their_schema(kind: str, data: st
     assert verb.from_json(found) == result
     assert getattr(verb.from_json(found), "recalls", None) == getattr(result, "recalls", None)
     schemas = Schemas()
-    schema = verb.schema(schemas)
+    schema = verb.response_schema(schemas)
     Draft202012Validator({**schema, "$defs": schemas.named}).validate(found)
 
 
@@ -173,11 +172,7 @@ def test_unknown_problems_are_server_errors() -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_arguments_of_a_verb_are_the_engines(verb: str) -> None:
     taken = inspect.signature(getattr(Engine, verb)).parameters
-    names = {name for name in taken if name not in ("self", "where", *OURS)}
-    scope = {*NAMES} if "where" in taken else set()
-    arguments = {*VERBS[verb].request.model_fields}
-    assert names <= arguments <= names | scope
-    assert scope - arguments <= {"session_id", "scope"}  # which some verbs have no use for
+    assert {*VERBS[verb].request.model_fields} == {*taken} - {"self", *OURS}
 
 
 OURS = ("progress", "file", "overwrite", "format")
@@ -187,7 +182,7 @@ OURS = ("progress", "file", "overwrite", "format")
 @pytest.mark.parametrize("verb", VERBS)
 def test_required_arguments_are_the_engines(verb: str) -> None:
     taken = inspect.signature(getattr(Engine, verb)).parameters
-    needed = {name for name, one in taken.items() if one.default is one.empty and name not in ("self", "where", *OURS)}
+    needed = {name for name, one in taken.items() if one.default is one.empty and name not in ("self", *OURS)}
     assert {name for name, field in VERBS[verb].request.model_fields.items() if field.is_required()} == needed
 
 

@@ -18,7 +18,7 @@ from salience.errors import ForbiddenError
 from salience.records import Erased, Grant, Scope
 from salience.server.gate import Gate
 from salience.testing.doubles import PlantedEmbedder
-from salience.wire.verbs import VERBS
+from salience.verbs import VERBS
 
 COSINES = {"tea is green": 0.9, "coffee is black": 0.5}
 

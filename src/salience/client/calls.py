@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from functools import cache
 from numbers import Integral, Real
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,13 +17,11 @@ from salience.errors import InputError, NotFoundError, ServerError, Words, wrong
 from salience.rank import profiles
 from salience.rank.profile import LIMIT
 from salience.rank.profiles import ProfileLike
-from salience.records import UNSET, Draft, Filter, Query, Receipt, checks
+from salience.records import Draft, Filter, Query, Receipt, checks
 from salience.records.ids import ONCE
+from salience.verbs import VERBS, Verb
 from salience.wire.responses import to_json
-from salience.wire.verbs import VERBS, Verb
 
-LOCAL_VERBS: Final = ("calibrate", "reembed", "doctor", "backup")
-"""Verbs that run where the store is, not over HTTP."""
 LOST: Final = (
     "Stored. The server's first response was lost, and with it any conflicts, superseded memory and vector status."
 )
@@ -34,11 +30,7 @@ _DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope
 _FILTER: Final = ("tags", "kinds", "tiers", "sessions", "fact_keys", "since", "until")
 _INSTANTS: Final = ("since", "until", "now", "as_of")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
-_RANKED: Final = ("recall", "recall_many", "context", "explain")
-"""Verbs that use the profile of the connection by default."""
-_LONG: Final = ("consolidate", "reflect", "end_session", "upkeep", "erase")
-"""Verbs that may scan a whole store."""
-_KEYED: Final = [name for name, verb in VERBS.items() if {"key", "drafts", "messages"} & {*verb.request.model_fields}]
+_KEYED: Final = [name for name, verb in VERBS.items() if {"key", "drafts", "messages"} & {*verb.arguments}]
 """Verbs with idempotency keys; `remember_many` and `ingest` have one per item."""
 _MESSAGE: Final = {
     "content": "content", "speaker": "speaker", "created_at": "timestamp", "metadata": "metadata", "key": "key",
@@ -57,7 +49,6 @@ class Call:
         writes: whether it changes the store, beyond the counters of a recall.
         idempotent: whether a second request has no further effect.
         generated_key: whether the idempotency key was generated for this call.
-        is_long: whether it may scan a whole store.
         deadline: of the recall, seconds.
     """
 
@@ -68,7 +59,6 @@ class Call:
     writes: bool
     idempotent: bool
     generated_key: bool = False
-    is_long: bool = False
     deadline: float | None = None
 
     def result(self, data: Any, *, retried: bool) -> Any:
@@ -92,24 +82,21 @@ def _first_receipt(receipt: Receipt) -> Receipt:
     return replace(receipt, status="created" if old is None else "superseded", superseded=old, warning=LOST)
 
 
-def call(
-    method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any], profile: ProfileLike | None = None
-) -> Call:
-    """Return the request for a call of an engine method; `profile` is the default of recalls, None for the server's.
+def call(verb: Verb, given: Mapping[str, Any], profile: ProfileLike | None = None) -> Call:
+    """Return the request for a call of a verb; `profile` is the default of recalls, None for the server's.
 
     Raises:
         InputError: the verb is not available over HTTP, or an argument is not acceptable.
     """
     arguments = {
         argument: tuple(value) if isinstance(value, Iterator) else value  # iterated twice below
-        for argument, value in bind(method, args, given).items()
+        for argument, value in changed(verb, given).items()
     }
-    name = method.__name__
-    if name in LOCAL_VERBS:
+    name = verb.name
+    if not verb.path:
         remedy = f"Run `salience {name}` on the machine of the store."
         raise InputError(name, Words("a server over HTTP"), remedy, "is not available over HTTP")
-    verb = VERBS[name]
-    if name in _RANKED and profile is not None:
+    if verb.ranks and profile is not None:
         arguments.setdefault("profile", profile)
     needs_key = name in _KEYED and arguments.get("key") is None
     body = _body(name, arguments)
@@ -131,23 +118,15 @@ def call(
         writes=writes,
         idempotent=not writes or name in _KEYED,
         generated_key=needs_key,
-        is_long=name in _LONG,
         deadline=None if deadline_ms is None else deadline_ms / 1000,
     )
 
 
-def bind(method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by name, without arguments that equal their default."""
-    signature = _signature(method)
-    found = signature.bind(None, *args, **given).arguments
-    found.pop("self")
-    where = found.pop("where", {})
-    keywords.scope("default", where)
-    own = {name: value for name, value in found.items() if value is not signature.parameters[name].default}
-    return {name: value for name, value in {**own, **where}.items() if value is not UNSET}
-
-
-_signature = cache(inspect.signature)
+def changed(verb: Verb, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that differ from their defaults; raises `InputError` for an invalid scope."""
+    found = {name: value for name, value in given.items() if value is not verb.arguments[name].default}
+    keywords.scope("default", _picked(found, keywords.NAMES))
+    return found
 
 
 def _picked(arguments: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ import tenacity
 from anyio import to_thread
 
 from salience.client import calls
-from salience.client.methods import AsyncVerbs, Verbs
 from salience.deadline import retry_after
 from salience.errors import (
     BusyError,
@@ -44,8 +43,8 @@ from salience.rank.profile import Profile
 from salience.rank.profiles import ProfileLike
 from salience.records import TransferReport, checks
 from salience.transfer import files, formats
+from salience.verbs import AsyncVerbs, Verb, Verbs
 from salience.wire.errors import MEDIA_TYPE, from_problem
-from salience.wire.verbs import VERBS
 
 LIMITS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
 """The keep-alive is shorter than the server's, so that the server never closes a connection in use."""
@@ -171,7 +170,7 @@ class Attempts:
         seconds = self.policy.timeout
         if self.call.deadline is not None:
             seconds = min(seconds, self.call.deadline + GRACE)
-        return httpx.Timeout(seconds, read=LONG_TIMEOUT if self.call.is_long else seconds)
+        return httpx.Timeout(seconds, read=LONG_TIMEOUT if self.call.verb.is_long else seconds)
 
     @contextmanager
     def final_errors(self) -> Iterator[None]:
@@ -290,15 +289,13 @@ class _Base:
             "verify": _ssl_context(),
         }
 
-    def _attempts(
-        self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
-    ) -> tuple[Attempts, dict[str, Any]]:
+    def _attempts(self, verb: Verb, given: Mapping[str, Any]) -> tuple[Attempts, dict[str, Any]]:
         """Return the attempts of a call, and the arguments of exports and imports that stay here, such as `file`."""
         if self._http.is_closed:
             raise ServerError(f"{self.endpoint.host}: this client is closed. Connect again.")
         local: dict[str, Any] = {}
-        if method.__name__ in ("export", "import_"):
-            given = calls.bind(method, args, keywords)
+        if verb.name in ("export", "import_"):
+            given = calls.changed(verb, given)
             local = {name: given.pop(name) for name in ("file", "format", "overwrite", "progress") if name in given}
             if "on_error" in given:
                 checks.choice("on_error", given["on_error"], ("stop", "skip"))
@@ -307,12 +304,11 @@ class _Base:
             if given.get("source") is not None:
                 local["source"] = given["source"]
             # sent once, because it streams its body
-            verb = VERBS[method.__name__]
             query = {name: calls.plain(name, value) for name, value in given.items() if value is not None}
             writes = verb.right != "read"
-            call = calls.Call(verb=verb, path=verb.path, query=query, writes=writes, idempotent=False, is_long=True)
+            call = calls.Call(verb=verb, path=verb.path, query=query, writes=writes, idempotent=False)
         else:
-            call = calls.call(method, args, keywords, self._profile)
+            call = calls.call(verb, given, self._profile)
         return Attempts(call, self.endpoint.host, self._policy), local
 
     def _request(self, attempts: Attempts, lines: Any = None) -> httpx.Request:
@@ -353,8 +349,8 @@ class Client(_Base, Verbs):
         self._http: httpx.Client = httpx.Client(transport=transport, **self._options)
         self._sleep = sleep
 
-    def _call(self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        attempts, local = self._attempts(method, args, keywords)
+    def _call(self, verb: Verb, given: dict[str, Any]) -> Any:
+        attempts, local = self._attempts(verb, given)
 
         def attempt(lines: Iterator[bytes] | None = None) -> Any:
             with attempts.network_errors():
@@ -362,7 +358,7 @@ class Client(_Base, Verbs):
             return attempts.result(response)
 
         with attempts.final_errors():
-            match method.__name__:
+            match verb.name:
                 case "export":
                     return self._export(attempts, **local)
                 case "import_":
@@ -411,8 +407,8 @@ class AsyncClient(_Base, AsyncVerbs):
         self._http: httpx.AsyncClient = httpx.AsyncClient(transport=transport, **self._options)
         self._sleep = sleep
 
-    async def _call(self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        attempts, local = self._attempts(method, args, keywords)
+    async def _call(self, verb: Verb, given: dict[str, Any]) -> Any:
+        attempts, local = self._attempts(verb, given)
 
         async def attempt(lines: AsyncIterator[bytes] | None = None) -> Any:
             with attempts.network_errors():
@@ -420,7 +416,7 @@ class AsyncClient(_Base, AsyncVerbs):
             return attempts.result(response)
 
         with attempts.final_errors():
-            match method.__name__:
+            match verb.name:
                 case "export":
                     return await self._export(attempts, **local)
                 case "import_":

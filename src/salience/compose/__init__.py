@@ -46,7 +46,8 @@ from salience.steps import try_embed
 from salience.text import Tokeniser
 
 if TYPE_CHECKING:  # a local store does not load the HTTP client
-    from salience.client import AsyncOpening, AsyncVerbs, Client, Endpoint, RetryPolicy
+    from salience.client import AsyncOpening, Client, Endpoint, RetryPolicy
+    from salience.verbs import AsyncVerbs
 
 __all__ = [
     "EMBEDDER",

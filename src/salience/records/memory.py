@@ -50,6 +50,9 @@ class Unset(enum.Enum):
 
     UNSET = "unset"
 
+    def __repr__(self) -> str:
+        return "salience.UNSET"
+
 
 UNSET: Final = Unset.UNSET
 """As an argument of `update`: leave the field unchanged."""

@@ -18,14 +18,10 @@ from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Receipt, SessionReport, checks
 from salience.steps import memory_size
+from salience.verbs import Verb
 from salience.wire.requests import QUERIES_LIMIT, ProfileText, VerbRequest
-from salience.wire.verbs import Verb
 
 _BATCHES: Final = ("drafts", "messages", "ids")
-_STORE_WIDE: Final = ("upkeep", "import_", "doctor", "backup", "storage", "keys")
-"""Verbs without a scope, which a bound cannot restrict; the last four are of the dashboard alone."""
-_READ_TOO: Final = ("update", "forget", "restore", "dismiss", "reflect")
-"""Verbs that write and also return stored memories; they need the right `read` too."""
 _NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions", "fact_keys")
 NAMES_LIMIT: Final = 1000
 """Maximum number of names in a list."""
@@ -123,7 +119,7 @@ class Gate:
 
     def may(self, grant: Grant, verb: Verb) -> bool:
         """Return whether a grant has the rights for a verb, and no bound that excludes it."""
-        return all(map(grant.may, _rights(verb))) and not (grant.bound and verb.name in _STORE_WIDE)
+        return all(map(grant.may, _rights(verb))) and not (grant.bound and verb.is_store_wide)
 
     def ready(self) -> bool:
         """Return whether the store serves every tenant; raise `StoreError` unless it responds and has its tables."""
@@ -153,8 +149,7 @@ class Gate:
         # a custom profile of a bound caller could change the importance of shared memories
         records_access = grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
         engine = self.engine.of(grant.tenant, self.limits.answer, records_access=records_access)
-        fields = verb.request.model_fields
-        if "deadline_ms" in fields and arguments.get("deadline_ms") is None:
+        if "deadline_ms" in verb.arguments and arguments.get("deadline_ms") is None:
             arguments["deadline_ms"] = self.limits.deadline_ms
         if verb.name in ("remember", "remember_many") and not grant.may("read"):
             for one in arguments.get("drafts", [arguments]):
@@ -172,7 +167,7 @@ def _with_drafts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
 
 
 def _rights(verb: Verb) -> tuple[str, ...]:
-    return (verb.right, "read") if verb.name in _READ_TOO else (verb.right,)
+    return (verb.right, "read") if verb.also_reads else (verb.right,)
 
 
 def _redacted(result: Any, arguments: Mapping[str, Any]) -> Any:
@@ -254,7 +249,7 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
         ForbiddenError: the request is outside the bound, or changes a memory that is stored outside it.
         NotFoundError: the request explains or changes a memory that the caller cannot see.
     """
-    if verb.name in _STORE_WIDE:
+    if verb.is_store_wide:
         raise ForbiddenError(f"{verb.name}: not allowed for a key bound to {_bound_text(grant)}. Use an unbound key.")
     if verb.name == "help":
         return {}

@@ -10,7 +10,7 @@ from mcp_servers import TABS
 from salience.cli import app
 from salience.server.mcp import server as stdio
 from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, RemoteCaller
-from salience.wire.verbs import VERBS
+from salience.verbs import VERBS
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import httpx
 from jsonschema import Draft202012Validator
 
 from salience.server.rest.openapi import EXAMPLES
+from salience.verbs import VERBS
 from salience.wire import errors as problems
-from salience.wire.verbs import VERBS
 from servers import document
 
 GOLDEN = Path(__file__).with_name("openapi.txt")

@@ -174,7 +174,7 @@ def test_responses_above_the_limit_are_refused_before_they_are_built(
 ) -> None:
     ask, remedy = ANSWERS[verb]
     built: list[int] = []
-    monkeypatch.setattr("salience.wire.verbs.to_json", lambda result: built.append(1) or to_json(result))
+    monkeypatch.setattr("salience.verbs.to_json", lambda result: built.append(1) or to_json(result))
     limits = servers.Limits(answer=2_000_000)
     with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
         result = is_problem(ask(client, large), 413)

@@ -14,7 +14,7 @@ from salience.engine import Engine
 from salience.server.rest.parsing import STREAMED, argument_names, is_in_query
 from salience.store.sqlite import SQLiteStore
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.wire.verbs import VERBS
+from salience.verbs import VERBS
 from servers import document
 
 WHERE = {"user_id": "alice"}

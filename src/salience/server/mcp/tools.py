@@ -15,15 +15,14 @@ from mcp import types
 from pydantic import BaseModel
 
 from salience.errors import ForbiddenError, InputError, Words, unknown, unknown_field
-from salience.help import TOPICS
 from salience.rank import profiles
 from salience.records import ANY, BOUNDS, Grant, Memory, Recall, Receipt
 from salience.records.answers import VERDICTS
 from salience.server.gate import Gate
 from salience.server.mcp.texts import TEXTS
+from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse
 from salience.wire.responses import Schemas, to_json
-from salience.wire.verbs import VERBS, Verb
 
 _WHERE: Final = ("project", "user_id", "agent_id", "environment")
 _HERE: Final = (*_WHERE, "session_id", "scope")
@@ -33,22 +32,6 @@ _PROFILE: Final[Mapping[str, Any]] = {
     "description": "ranking profile; omit unless the user names one",
 }
 """Schema of the argument `profile`, which tools accept by name only."""
-
-_WORDS: Final[Mapping[str, str]] = {
-    "as_of": "answer as of this time (2026-05-01, 2d)",
-    "budget_tokens": "maximum tokens of the text",
-    "dry_run": "change nothing",
-    "id": "id of the memory: whole, or the 8 characters in brackets",
-    "if_version": "refused unless the memory has this version",
-    "limit": "maximum number of memories",
-    "min_score": "minimum score; 0 returns the closest memories, even poor matches",
-    "reason": "reason, for the history",
-    "session_id": "the session",
-    "tags": "only memories with all of these tags",
-    "topic": f"one of {', '.join(TOPICS)}",
-    "version": "a version from history; default: the last one before the memory was forgotten",
-}
-"""Descriptions of arguments that have none in the request."""
 
 
 class Caller(Protocol):
@@ -193,8 +176,6 @@ class Tool:
         whole = _lean(self.verb.request.model_json_schema())
         offered = {name: dict(whole["properties"][name]) for name in self.takes}
         for name, schema in offered.items():
-            if name in _WORDS:
-                schema.setdefault("description", _WORDS[name])
             if self.shape is not None:  # without constraints that errors explain
                 for constraint in ("pattern", "minLength", "minItems"):
                     schema.pop(constraint, None)
@@ -214,7 +195,7 @@ class Tool:
         if self.shape is not None:
             return dict(self.shape[1])
         schemas = Schemas("#/$defs/")
-        found = self.verb.schema(schemas)
+        found = self.verb.response_schema(schemas)
         if "$ref" in found:
             found = schemas.named[found["$ref"].removeprefix("#/$defs/")]
         return {**found, "$defs": schemas.named} if schemas.named else found
@@ -235,8 +216,8 @@ def _lean(schema: Any) -> Any:
     if all(one.get("type") == "string" for one in kept.get("anyOf", ({},))):  # forms of an instant
         kept = {"type": "string", **{key: item for key, item in kept.items() if key not in ("anyOf", "examples")}}
     match kept.get("anyOf"):
-        case [{"type": str() as kind} as one, {"type": "null"}] if "enum" not in one:
-            return {**{key: item for key, item in kept.items() if key != "anyOf"}, **one, "type": [kind, "null"]}
+        case [one, {"type": "null"}]:  # an optional argument; null is accepted all the same
+            return {**{key: item for key, item in kept.items() if key != "anyOf"}, **one}
     return kept
 
 

@@ -33,8 +33,8 @@ from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest import openapi, parsing
 from salience.server.rest.responses import ANY_FILE, NDJSON, HttpError, LinesResponse, error_response, result_response
+from salience.verbs import VERBS, Verb
 from salience.wire.errors import stack_of
-from salience.wire.verbs import VERBS, Verb
 
 HEALTH: Final = ("/healthz", "/readyz")
 """Paths for probes, which accept any host and origin because they reveal nothing."""

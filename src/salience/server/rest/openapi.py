@@ -11,12 +11,12 @@ from fastapi.responses import Response
 from salience.help import TOPICS
 from salience.rank import profiles
 from salience.records import Context, Memory, Page, Recall, Receipt
-from salience.server.rest.parsing import JSON, KEY_HEADER, KEY_LIMIT, KEYED_LISTS, STREAMED, argument_names, is_in_query
+from salience.server.rest.parsing import JSON, KEY_HEADER, KEY_LIMIT, KEYED_LISTS, argument_names, is_in_query
 from salience.server.rest.responses import ANY_FILE, ETAGS_LIMIT, NDJSON
 from salience.transfer.importers import SOURCES
+from salience.verbs import VERBS, Verb
 from salience.wire import errors
 from salience.wire.responses import Schemas
-from salience.wire.verbs import VERBS, Verb
 
 Json = dict[str, Any]
 TAGS: Final[list[Json]] = [
@@ -26,12 +26,6 @@ TAGS: Final[list[Json]] = [
     {"name": "transfer", "description": "Export and import lines of JSON."},
     {"name": "server", "description": "Health, help and counts."},
 ]
-_TAG_OF: Final = {
-    **dict.fromkeys(("recall", "recall_many", "graph_recall", "context", "explain", "recalls"), "recall"),
-    **dict.fromkeys(("reflect", "consolidate", "end_session", "erase", "upkeep", "review", "dismiss"), "upkeep"),
-    **dict.fromkeys(STREAMED, "transfer"),
-    **dict.fromkeys(("stats", "help"), "server"),
-}
 EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "remember": {"content": "Alice prefers Python for backend work", "user_id": "alice", "importance": 0.8,
                  "tags": ["lang"]},
@@ -99,7 +93,7 @@ def operation(verbs: Sequence[Verb]) -> Json:
         extra["requestBody"] = {"required": is_required, "content": {JSON[0]: content}}
     return {
         "operation_id": first.name,
-        "tags": [_TAG_OF.get(first.name, "memories")],
+        "tags": [first.tag],
         "summary": " Or: ".join(verb.summary for verb in verbs),
         "description": f"Needs a key with the right `{first.right}`.",
         "response_class": Response,  # the media types are in the responses below
@@ -120,7 +114,7 @@ def complete(document: Json) -> None:
     requests: Json = {}
     for verb in VERBS.values():
         if verb.name != "export":
-            verb.schema(schemas)
+            verb.response_schema(schemas)
         if not is_in_query(verb):
             requests |= _request_schemas(verb)
     responses: Json = {}
@@ -151,7 +145,7 @@ def _parameters(verb: Verb) -> Iterator[Json]:
         schema = {key: value for key, value in found.items() if key not in ("description", "anyOf")}
         for one in found.get("anyOf", ()):
             schema |= one if one != {"type": "null"} else {}
-        if schema.get("default") is None or verb.name == "export":  # without coordinates, it exports everything
+        if schema.get("default") is None:
             schema.pop("default", None)
         parameter = {"name": name, "schema": schema, **{key: found[key] for key in ("description",) if key in found}}
         where = "path" if name in in_path else "query"
@@ -207,7 +201,7 @@ def _results(verbs: Sequence[Verb]) -> dict[int | str, Json]:
     if verb.name == "export":
         text = "One object per line: a header, then memories."
         return {200: {"description": text, "content": {NDJSON[0]: {"schema": _TEXT}}}}
-    schema = _any_of([one.schema(Schemas(_SCHEMAS)) for one in verbs])
+    schema = _any_of([one.response_schema(Schemas(_SCHEMAS)) for one in verbs])
     names = ["ETag"] if verb.name in ("get", "remember") or verb.changes else []
     names += ["Link"] if verb.name in ("list", "recalls") else []
     links = {f"{one.name}_{name}": link for one in verbs for name, link in _links(one)}

@@ -16,11 +16,11 @@ from pydantic_core import from_json
 from salience.errors import InputError, LimitError, StaleError, Words
 from salience.records import checks
 from salience.server.rest.responses import HttpError, etags
+from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse, type_name
-from salience.wire.verbs import Verb
 
 JSON: Final = ("application/json",)
-STREAMED: Final = ("export", "import_")
+STREAMED: Final = tuple(name for name, verb in VERBS.items() if verb.tag == "transfer")
 """Verbs whose body is lines of JSON, not one object."""
 WRITE_SIZE: Final = 1024 * 1024
 """Bytes per write of a body to disk."""

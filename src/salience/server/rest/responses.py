@@ -22,8 +22,8 @@ from starlette.types import Receive, Scope, Send
 
 from salience.errors import AccessError, ForbiddenError, InputError, LimitError, SalienceError, Words
 from salience.records import Memory, Page, RecallLogPage, Receipt
+from salience.verbs import VERBS, Verb
 from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
-from salience.wire.verbs import VERBS, Verb
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 ANY_FILE: Final = ("application/octet-stream", "application/json", "text/markdown", *NDJSON)

@@ -21,7 +21,7 @@ from salience.rank.profile import Profile
 from salience.records import ANY, Grant
 from salience.server.rest import parsing
 from salience.server.ui.login import Session
-from salience.wire.verbs import VERBS, Verb
+from salience.verbs import VERBS, Verb
 
 if TYPE_CHECKING:
     from salience.server.ui.site import Site

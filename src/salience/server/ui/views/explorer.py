@@ -20,11 +20,10 @@ from salience.records.ids import ID
 from salience.relations import with_replacements
 from salience.server.ui import decay
 from salience.server.ui.page import BASE, Page, Visit
-from salience.wire import requests
-from salience.wire.verbs import Verb
+from salience.verbs import VERBS
 
 router = APIRouter()
-BROWSE: Final = Verb("browse", "GET", "/ui/", "read", requests.ScopeOnly, None)
+BROWSE: Final = replace(VERBS["list"], name="browse")
 """For the rights and bounds of the caller; `browse` and `count` are no verbs of the API."""
 PAGE: Final = 50
 HITS: Final = 50

@@ -13,7 +13,7 @@ from salience.records import ReviewItem, ReviewPage, checks
 from salience.records.ids import ID, short_id
 from salience.server.ui import texts, words
 from salience.server.ui.page import Form, Page, Visit
-from salience.wire.verbs import VERBS
+from salience.verbs import VERBS
 
 router = APIRouter()
 PAGE: Final = 20

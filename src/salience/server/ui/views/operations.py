@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Annotated, Any, Final
@@ -29,14 +29,12 @@ from salience.server.rest.responses import LinesResponse
 from salience.server.ui.login import LOCAL
 from salience.server.ui.page import COORDINATES, Form, Page, Visit, check_csrf
 from salience.transfer.importers import SOURCES
-from salience.wire.requests import VerbRequest
-from salience.wire.verbs import VERBS, Verb
+from salience.verbs import ALL, VERBS
 
 router = APIRouter()
-STORAGE: Final = Verb("storage", "GET", "/ui/operations/storage", "admin", VerbRequest, None)
-DOCTOR: Final = Verb("doctor", "POST", "/ui/operations/doctor", "admin", VerbRequest, None)
-BACKUP: Final = Verb("backup", "POST", "/ui/operations/backup", "admin", VerbRequest, None)
-KEYS: Final = Verb("keys", "POST", "/ui/operations/keys", "admin", VerbRequest, None)
+DOCTOR: Final = ALL["doctor"]
+STORAGE: Final = replace(DOCTOR, name="storage")
+KEYS: Final = replace(DOCTOR, name="keys")
 """For the rights and bounds of the caller; these are no verbs of the API."""
 TOP: Final = 8
 """Values shown of each count."""
@@ -86,7 +84,7 @@ def back_up(page: Visit, _: Form) -> Response:
             return path.open("rb")  # the file goes with the folder, so no copy is left behind
 
     with _alone("backup"):
-        file: IO[bytes] = page.apply(BACKUP, copy)
+        file: IO[bytes] = page.apply(ALL["backup"], copy)
     length = file.seek(0, 2)
     file.seek(0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fastapi import APIRouter
@@ -14,11 +14,10 @@ from salience.server.ui import question
 from salience.server.ui.page import BASE, Page, Visit
 from salience.server.ui.question import Question
 from salience.server.ui.scores import Scores, scores
-from salience.wire import requests
-from salience.wire.verbs import Verb
+from salience.verbs import VERBS
 
 router = APIRouter()
-SCORES: Final = Verb("scores", "GET", "/ui/playground/scores", "read", requests.Recall, None)
+SCORES: Final = replace(VERBS["recall"], name="scores")
 """For the rights and bounds of the caller; `scores` is no verb of the API."""
 
 

@@ -18,8 +18,8 @@ from salience.rank.stages import SCORE, STAGES
 from salience.records import Hit, checks
 from salience.server.gate import read_profile
 from salience.server.ui.page import Page, Visit
+from salience.verbs import VERBS
 from salience.wire import requests
-from salience.wire.verbs import VERBS
 
 router = APIRouter()
 HITS: Final = 10
