@@ -72,6 +72,8 @@ if TYPE_CHECKING:
         Version,
         Via,
     )
+    from salience.verbs import AsyncVerbs, Verbs
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "ActivityDay",
     "AsyncClient",
     "AsyncEngine",
+    "AsyncVerbs",
     "BusyError",
     "ChangesPage",
     "Client",
@@ -136,6 +139,7 @@ __all__ = [
     "TransferReport",
     "UnsettledError",
     "UpkeepReport",
+    "Verbs",
     "Version",
     "VersionError",
     "Via",
@@ -147,6 +151,7 @@ _HOMES = {
     "salience.client": ("AsyncClient", "AsyncEngine", "Client"),
     "salience.compose": ("aconnect", "connect"),
     "salience.engine": ("Engine",),
+    "salience.verbs": ("AsyncVerbs", "Verbs"),
 }
 """Module -> the names that it gives; the others are records."""
 

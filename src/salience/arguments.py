@@ -1,34 +1,42 @@
 """The arguments of the verbs, each written once: its type, its type in JSON, and a sentence.
 
-The signatures in `verbs` take these aliases; requests, MCP tools, options of the command line and reference pages are
+The signatures in `verbs` take these aliases. Requests, MCP tools, options of the command line and reference pages are
 made from them.
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import reduce
 from inspect import Parameter
-from operator import or_
 from pathlib import Path
-from types import FunctionType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, ForwardRef, Literal, get_args, get_origin
 
-from pydantic import ConfigDict, Field, create_model
+from salience.records import CHANGES, KINDS, SCOPE_LEVELS, TIERS, Draft, Wildcard, checks
 
-from salience.ports import Embedder
-from salience.rank import profiles
-from salience.records import KINDS, Unset, Wildcard, checks
-from salience.transfer import files
-from salience.wire import requests
-from salience.wire.requests import Name, VerbRequest, whole
+if TYPE_CHECKING:  # commands that only print a text import no model and no store
+    from salience.ports import Embedder
+    from salience.rank.profile import Profile
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """In an alias: the type of the argument in JSON, or a function that returns it, if it differs from Python's."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Json:
+    """In an alias: the type of the argument in JSON.
+
+    Attributes:
+        type: `str`, `int`, `float`, `bool`, `dict` or `list`, or a union of them.
+        schema: the JSON Schema of a value that is no list.
+        items: the items of a list.
+        model: name of the model of an object, or of the items of a list, in `wire.requests`.
+    """
 
     type: Any
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    items: Json | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +51,14 @@ class Argument:
     Attributes:
         name: in Python and JSON.
         description: a fragment of a sentence, without a capital or full stop.
-        type: in JSON, without null, or a function that returns it; None for an argument that cannot be sent.
+        json: the type in JSON, without null; None for an argument that cannot be sent.
         default: in Python; `Parameter.empty` if it is required.
         nullable: whether null is a value.
     """
 
     name: str
     description: str
-    type: Any
+    json: Json | None
     default: Any
     nullable: bool
 
@@ -62,167 +70,212 @@ class Argument:
 
 def argument(parameter: Parameter) -> Argument:
     """Return the argument that a parameter with an alias describes."""
-    members = get_args(parameter.annotation)
-    is_alias = get_origin(parameter.annotation) is Annotated
-    alias = parameter.annotation if is_alias else next(one for one in members if get_origin(one) is Annotated)
-    plain, *marks = get_args(alias)
-    rest = [mark for mark in marks if not isinstance(mark, Wire | Local | str)]
-    as_json = next((mark.type for mark in marks if isinstance(mark, Wire)), Annotated[plain, *rest] if rest else plain)
+    members = _members(parameter.annotation)
+    plain, *marks = get_args(next(one for one in members if get_origin(one) is Annotated))
+    as_json = next((mark for mark in marks if isinstance(mark, Json)), Json(plain))
     return Argument(
         parameter.name,
         next(mark for mark in marks if isinstance(mark, str)),
         None if any(isinstance(mark, Local) for mark in marks) else as_json,
         parameter.default,
-        not is_alias and NoneType in members,
+        NoneType in members,
     )
 
 
-def plain(annotation: Any) -> Any:
-    """Return a type without the marks of aliases, for `help` and editors."""
-    if get_origin(annotation) is Annotated:
-        return annotation.__origin__
-    if get_origin(annotation) in (Union, UnionType):
-        return reduce(or_, map(plain, get_args(annotation)))
-    return annotation
+def without_alias(parameter: Parameter) -> Parameter:
+    """Return a parameter with its type in Python alone, for `help` and editors."""
+    names = [_name(get_args(one)[0] if get_origin(one) is Annotated else one) for one in _members(parameter.annotation)]
+    return parameter.replace(annotation=_Shown(" | ".join(names)))
 
 
-def request(name: str, about: str, arguments: Iterable[Argument], **schema: Any) -> type[VerbRequest]:
-    """Return the model of a request with these arguments, but those that cannot be sent; `schema` joins its schema."""
-    fields: dict[str, Any] = {}
-    for one in arguments:
-        if one.type is not None:
-            kind = one.type() if isinstance(one.type, FunctionType) else one.type
-            kind, default = kind | None if one.nullable else kind, one.default
-            if one.is_required:
-                made = Field(description=one.description)
-            elif isinstance(default, Unset | Wildcard) or (default is None and not one.nullable):
-                made = Field(default_factory=lambda: None, description=one.description)  # optional, but never null
-            else:
-                made = Field(list(default) if default == () else default, description=one.description)
-            fields[one.name] = (kind, made)
-    base = (
-        type("Request", (VerbRequest,), {"model_config": ConfigDict(json_schema_extra=schema)})
-        if schema
-        else VerbRequest
-    )
-    return create_model(name, __base__=base, __doc__=about, **fields)
+class _Shown(str):
+    """A type that is shown without quotes."""
+
+    __repr__ = str.__str__
 
 
-_NAMES: Final = Wire(list[Name])
-_INSTANT: Final = Wire(requests.Instant)
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the one type."""
+    return (annotation,) if get_origin(annotation) is Annotated else get_args(annotation) or (annotation,)
+
+
+def _name(kind: Any) -> str:
+    """Return a type as it is written."""
+    if isinstance(kind, ForwardRef):
+        return kind.__forward_arg__
+    if kind is NoneType:
+        return "None"
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else _MODULES.sub("", str(kind))
+
+
+_MODULES: Final = re.compile(r"\b(?:\w+\.)+(?=\w)")
+
+
+def text(**schema: Any) -> Json:
+    """Return the type of text."""
+    return Json(str, {"type": "string", **schema})
+
+
+def number(low: float, high: float) -> Json:
+    """Return the type of a number in [low, high]."""
+    return Json(float, {"type": "number", "minimum": low, "maximum": high})
+
+
+def whole(low: int, high: int) -> Json:
+    """Return the type of a whole number in [low, high]."""
+    return Json(int, {"type": "integer", "minimum": low, "maximum": high})
+
+
+def listed(items: Json) -> Json:
+    """Return the type of a list."""
+    return Json(list, items=items)
+
+
+PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+QUERIES_LIMIT: Final = 32
+"""Maximum number of queries in one request."""
+NAME: Final = text(minLength=1, maxLength=checks.NAME_LIMIT, pattern=PRINTABLE)
+TEXT: Final = text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")
+ID: Final = text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")
+CURSOR: Final = text(pattern="^[0-9a-f]{32}$")
+CHANGE_CURSOR: Final = text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")
+TIER: Final = text(enum=list(TIERS))
+VERSION: Final = whole(1, 2**31 - 1)
+METADATA: Final = Json(dict, {"type": "object", "propertyNames": NAME.schema, "additionalProperties": True})
+INSTANT: Final = Json(
+    str,
+    {
+        "anyOf": [
+            {"type": "string", "format": "date-time"},
+            {"type": "string", "format": "date"},
+            {"type": "string", "pattern": checks.INSTANT_PATTERN},
+        ],
+        "examples": ["2026-05-01T09:30:00Z", "2026-05-01", "2026-05", "yesterday", "last week", "2d"],
+    },
+)
+TTL: Final = Json(
+    float | str,
+    {
+        "anyOf": [
+            number(checks.DURATION_LEAST, checks.DURATION_LIMIT).schema,
+            {"type": "string", "pattern": rf"^\s*{checks.DURATION_PATTERN}\s*$"},
+        ],
+        "examples": ["24h", "7d", "2w", 3600],
+    },
+)
+WEIGHTS: Final = Json(dict, {"type": "object", "additionalProperties": number(0, 100).schema})
+
 Names = Sequence[str]
 Progress = Callable[[int], None]
 
 # The scope: which memories a call may see, and where it stores new ones.
 
-Environment = Annotated[str | Wildcard, Wire(Name), "exact match; * for any"]
-Project = Annotated[str | Wildcard, Wire(Name), "the project; memories without one are shared by all"]
-UserId = Annotated[str | Wildcard, Wire(Name), "the user; memories without one are shared by all"]
-AgentId = Annotated[str | Wildcard, Wire(Name), "the agent; memories without one are shared by all"]
-SessionId = Annotated[str | Wildcard, Wire(Name), "the session: orders turns, hides nothing"]
+Environment = Annotated[str | Wildcard, NAME, "exact match; * for any"]
+Project = Annotated[str | Wildcard, NAME, "the project; memories without one are shared by all"]
+UserId = Annotated[str | Wildcard, NAME, "the user; memories without one are shared by all"]
+AgentId = Annotated[str | Wildcard, NAME, "the agent; memories without one are shared by all"]
+SessionId = Annotated[str | Wildcard, NAME, "the session: orders turns, hides nothing"]
 Level = Annotated[
-    Literal["global", "project"], Wire(requests.Level),
+    Literal["global", "project"], text(enum=list(SCOPE_LEVELS)),
     "`global`: memories without a project; `project`: memories of the project",
 ]  # fmt: skip
-EndedSession = Annotated[str, Wire(Name), "the session that ends"]
-OneSession = Annotated[str | Wildcard, Wire(Name), "only recalls of this session"]
+EndedSession = Annotated[str, NAME, "the session that ends"]
+OneSession = Annotated[str | Wildcard, NAME, "only recalls of this session"]
 
 # The fields of a memory.
 
-Content = Annotated[str, Wire(requests.Text), "the text"]
-Kind = Annotated[str, Wire(Name), f"one of {', '.join(KINDS)}, or a name of your own; default: fact"]
-Importance = Annotated[float, Wire(requests.Fraction), "0 to 1; default: estimated from the text"]
-Weight = Annotated[float, Wire(requests.Weight), "confidence, 0.1 to 1; default: 1"]
-Labels = Annotated[Names, _NAMES, "names to filter by; an update replaces all of them"]
-Entities = Annotated[Names, _NAMES, "named entities; default: extracted from the text"]
-FactKey = Annotated[str, Wire(Name), "identity of the fact, such as user.theme; default: extracted"]
-Supersedes = Annotated[str, Wire(requests.Id), "id of an older memory that this one replaces"]
-Ttl = Annotated[float | str | timedelta, Wire(requests.Ttl), "time to live: seconds, 24h, 7d, 2w"]
-Tier = Annotated[str, Wire(requests.Tier), "working, episodic or semantic; default: episodic"]
-MemoryType = Annotated[str, Wire(requests.Tier), "another name for `tier`, as in MemLayer and ZeroMemory"]
-Metadata = Annotated[Mapping[str, Any], Wire(requests.Metadata), "custom values, returned unchanged"]
-Speaker = Annotated[str, Wire(Name), "name of the speaker"]
-CreatedAt = Annotated[checks.Instant, _INSTANT, "creation time (2026-05-01, yesterday, 2d); default: now"]
+Content = Annotated[str, TEXT, "the text"]
+Kind = Annotated[str, NAME, f"one of {', '.join(KINDS)}, or a name of your own; default: fact"]
+Importance = Annotated[float, number(0, 1), "0 to 1; default: estimated from the text"]
+Weight = Annotated[float, number(0.1, 1), "confidence, 0.1 to 1; default: 1"]
+Labels = Annotated[Names, listed(NAME), "names to filter by; an update replaces all of them"]
+Entities = Annotated[Names, listed(NAME), "named entities; default: extracted from the text"]
+FactKey = Annotated[str, NAME, "identity of the fact, such as user.theme; default: extracted"]
+Supersedes = Annotated[str, ID, "id of an older memory that this one replaces"]
+Ttl = Annotated[float | str | timedelta, TTL, "time to live: seconds, 24h, 7d, 2w"]
+Tier = Annotated[str, TIER, "working, episodic or semantic; default: episodic"]
+MemoryType = Annotated[str, TIER, "another name for `tier`, as in MemLayer and ZeroMemory"]
+Metadata = Annotated[Mapping[str, Any], METADATA, "custom values, returned unchanged"]
+Speaker = Annotated[str, NAME, "name of the speaker"]
+CreatedAt = Annotated[checks.Instant, INSTANT, "creation time (2026-05-01, yesterday, 2d); default: now"]
 Duplicate = Annotated[bool, "store it even if a current memory has the same text"]
+
+Drafts = Annotated[Iterable[Draft | Mapping[str, Any]], Json(list, model="DraftLine"), "the memories, in order"]
 
 # Changes.
 
-Id = Annotated[str, Wire(requests.Id), "id of the memory, whole or its last 8 characters"]
-Reason = Annotated[str, Wire(Name), "reason for the change, for the history"]
-IfVersion = Annotated[int, Wire(requests.Version), "refused unless the memory has this version"]
-Key = Annotated[str, Wire(Name), "idempotency key: a retry under it returns the first receipt"]
-RestoredVersion = Annotated[int, Wire(requests.Version), "a version from the history; default: the last live one"]
-OtherId = Annotated[str, Wire(requests.Id), "the other memory of the pair; none for a stale reflection"]
+Id = Annotated[str, ID, "id of the memory, whole or its last 8 characters"]
+Reason = Annotated[str, NAME, "reason for the change, for the history"]
+IfVersion = Annotated[int, VERSION, "refused unless the memory has this version"]
+Key = Annotated[str, NAME, "idempotency key: a retry under it returns the first receipt"]
+RestoredVersion = Annotated[int, VERSION, "a version from the history; default: the last live one"]
+OtherId = Annotated[str, ID, "the other memory of the pair; none for a stale reflection"]
 Undo = Annotated[bool, "decide the relation again, and show the problem again"]
-ErasedIds = Annotated[Names, Wire(list[requests.Id]), "the memories; default: all memories in the scope"]
+ErasedIds = Annotated[Names, listed(ID), "the memories; default: all memories in the scope"]
 DryRun = Annotated[bool, "count what would change, and change nothing"]
 
-Messages = Annotated[Iterable[object], Wire(list[requests.Message]), "the turns, in order"]
+Messages = Annotated[Iterable[object], Json(list, model="Message"), "the turns, in order"]
 
 # Questions.
 
-QueryText = Annotated[str, Wire(requests.Text), "the query, in words"]
-Queries = Annotated[
-    Names, Wire(list[requests.Text]), f"the queries, in words; up to {requests.QUERIES_LIMIT} over HTTP"
-]
-Limit = Annotated[int, *whole(0, 1000), "maximum number of hits; default: the profile's"]
+QueryText = Annotated[str, TEXT, "the query, in words"]
+Queries = Annotated[Names, listed(TEXT), f"the queries, in words; up to {QUERIES_LIMIT} over HTTP"]
+Limit = Annotated[int, whole(0, 1000), "maximum number of hits; default: the profile's"]
 ProfileName = Annotated[
-    profiles.ProfileLike, Wire(Name | requests.ProfileText), "ranking profile: its name, or the text of its TOML file"
+    "str | Path | Profile",
+    Json(str, NAME.schema, model="ProfileText"),
+    "ranking profile: its name, or the text of its TOML file",
 ]
-MinScore = Annotated[float, Wire(requests.MinScore), "minimum score, on the profile's scale"]
+MinScore = Annotated[float, number(0, 100), "minimum score, on the profile's scale"]
 Uncounted = Annotated[bool, "do not update counters"]
-AsOf = Annotated[checks.Instant, _INSTANT, "answer as of this time (2026-05-01, 2d)"]
-Now = Annotated[checks.Instant, _INSTANT, "time of the query; default: as_of, or the present"]
-DeadlineMs = Annotated[
-    float, Wire(requests.Milliseconds), "skip an embedding or reranking that takes longer, milliseconds"
-]
-Weights = Annotated[
-    Mapping[str, float], Wire(requests.Weights), "weights of signals that override the profile's, by label"
-]
-GraphWeight = Annotated[float, Wire(requests.Fraction), "share of the proximity, 0 to 1; default: the profile's"]
-MaxHops = Annotated[int, *whole(0, 10), "maximum distance in the graph; default: the profile's"]
-Budget = Annotated[int, *whole(0, 10_000_000), "maximum tokens of the text"]
+AsOf = Annotated[checks.Instant, INSTANT, "answer as of this time (2026-05-01, 2d)"]
+Now = Annotated[checks.Instant, INSTANT, "time of the query; default: as_of, or the present"]
+DeadlineMs = Annotated[float, number(0, 3_600_000), "skip an embedding or reranking that takes longer, milliseconds"]
+Weights = Annotated[Mapping[str, float], WEIGHTS, "weights of signals that override the profile's, by label"]
+GraphWeight = Annotated[float, number(0, 1), "share of the proximity, 0 to 1; default: the profile's"]
+MaxHops = Annotated[int, whole(0, 10), "maximum distance in the graph; default: the profile's"]
+Budget = Annotated[int, whole(0, 10_000_000), "maximum tokens of the text"]
 
 # Filters.
 
-Tags = Annotated[Names, _NAMES, "only memories with all of these tags"]
-Kinds = Annotated[Names, _NAMES, "only memories of these kinds"]
-Tiers = Annotated[Names, Wire(list[requests.Tier]), "only memories in these tiers"]
-Sessions = Annotated[Names, _NAMES, "only memories of these sessions"]
-FactKeys = Annotated[Names, _NAMES, "only memories of these facts, by their fact_key"]
-Since = Annotated[checks.Instant, _INSTANT, "earliest created_at, inclusive"]
-Until = Annotated[checks.Instant, _INSTANT, "latest created_at, exclusive"]
+Tags = Annotated[Names, listed(NAME), "only memories with all of these tags"]
+Kinds = Annotated[Names, listed(NAME), "only memories of these kinds"]
+Tiers = Annotated[Names, listed(TIER), "only memories in these tiers"]
+Sessions = Annotated[Names, listed(NAME), "only memories of these sessions"]
+FactKeys = Annotated[Names, listed(NAME), "only memories of these facts, by their fact_key"]
+Since = Annotated[checks.Instant, INSTANT, "earliest created_at, inclusive"]
+Until = Annotated[checks.Instant, INSTANT, "latest created_at, exclusive"]
 
 # Pages and logs.
 
-PageSize = Annotated[int, *whole(1, 1000), "maximum number of items on the page"]
-Cursor = Annotated[str, Wire(requests.Cursor), "cursor of the previous page"]
-ChangeCursor = Annotated[str, Wire(requests.ChangeCursor), "cursor of the previous page"]
-ProblemsOf = Annotated[str, Wire(requests.Id), "only problems of this memory"]
-ChangeName = Annotated[str, Wire(requests.Change), "only this change"]
-ChangedBy = Annotated[str, Wire(Name), "only by this author: agent:NAME, user:NAME or upkeep"]
-ChangedSince = Annotated[checks.Instant, _INSTANT, "earliest time of a change, inclusive"]
-ChangedUntil = Annotated[checks.Instant, _INSTANT, "latest time of a change, exclusive"]
-QueryPart = Annotated[str, Wire(requests.Text), "a part of the question, in upper or lower case"]
-EntryId = Annotated[str, Wire(requests.Cursor), "only this entry"]
-ReturnedId = Annotated[str, Wire(requests.Id), "only recalls that returned this memory"]
-Topic = Annotated[str, Wire(Name), "the topic; default: the verbs"]
+PageSize = Annotated[int, whole(1, 1000), "maximum number of items on the page"]
+Cursor = Annotated[str, CURSOR, "cursor of the previous page"]
+ChangeCursor = Annotated[str, CHANGE_CURSOR, "cursor of the previous page"]
+ProblemsOf = Annotated[str, ID, "only problems of this memory"]
+ChangeName = Annotated[str, text(enum=list(CHANGES)), "only this change"]
+ChangedBy = Annotated[str, NAME, "only by this author: agent:NAME, user:NAME or upkeep"]
+ChangedSince = Annotated[checks.Instant, INSTANT, "earliest time of a change, inclusive"]
+ChangedUntil = Annotated[checks.Instant, INSTANT, "latest time of a change, exclusive"]
+QueryPart = Annotated[str, TEXT, "a part of the question, in upper or lower case"]
+EntryId = Annotated[str, CURSOR, "only this entry"]
+ReturnedId = Annotated[str, ID, "only recalls that returned this memory"]
+Topic = Annotated[str, NAME, "the topic; default: the verbs"]
 
 # Files, models and maintenance.
 
-File = Annotated[files.File, Local(), "a path or an open file"]
+File = Annotated[str | Path | IO[Any], Local(), "a path or an open file"]
 Format = Annotated[Literal["jsonl", "markdown", "mem0"], Local(), "lines of JSON, or the form of another system"]
 Overwrite = Annotated[bool, Local(), "replace an existing file"]
 OnProgress = Annotated[Progress, Local(), "called with the number of memories done so far"]
 OnTexts = Annotated[Callable[[int, int], None], Local(), "called with the number of texts done, and of all texts"]
 OnPages = Annotated[Callable[[int, int], None], Local(), "called with the pages left, and the pages in all"]
-Source = Annotated[str, Wire(Name), "the other system whose export it is; default: lines of JSON"]
+Source = Annotated[str, NAME, "the other system whose export it is; default: lines of JSON"]
 OnError = Annotated[
     Literal["stop", "skip"],
-    Wire(requests.OnError),
+    text(enum=["stop", "skip"]),
     "at an invalid record: `stop` stores nothing, `skip` leaves it out",
 ]
-Model = Annotated[str | Embedder, Local(), "the model, or its name; default: the connection's"]
+Model = Annotated["str | Embedder", Local(), "the model, or its name; default: the connection's"]
 Pairs = Annotated[
     Iterable[object], Local(),
     "`Judged`, or (text, text, relatedness from 0 to 1): at least 20 from 0.75 on and 20 below 0.5; "

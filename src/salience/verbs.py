@@ -5,18 +5,20 @@ Routes, MCP tools, options of the command line and reference pages are made from
 """
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, update_wrapper
-from typing import Annotated, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from salience import arguments as args
 from salience import records
-from salience.arguments import Argument, Wire, argument, plain, request
-from salience.ports import Calibration
-from salience.records import ANY, UNSET, Draft, Receipt, Unset, checks
-from salience.wire.requests import VerbRequest
+from salience.arguments import Argument, argument, without_alias
+from salience.records import ANY, UNSET, Receipt, Unset, checks
 from salience.wire.responses import Schemas, from_json, to_json
+
+if TYPE_CHECKING:
+    from salience.ports import Calibration
+    from salience.wire.requests import VerbRequest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,10 +77,13 @@ class Verb:
         return {name: argument(one) for name, one in self.signature.parameters.items() if name != "self"}
 
     @cached_property
-    def request(self) -> type[VerbRequest]:
+    def request(self) -> "type[VerbRequest]":
         """The model of the arguments in JSON."""
+        from salience.wire.requests import request
+
         name = "".join(word.capitalize() for word in self.name.split("_"))
-        return request(name, self.summary, self.arguments.values(), **self.schema or {})
+        models = {"DraftLine": draft_line()} if "drafts" in self.arguments else {}
+        return request(name, self.summary, self.arguments.values(), self.schema, models)
 
     def bind(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, with the defaults but `UNSET`.
@@ -141,7 +146,7 @@ def verb(route: str, right: str, **facts: Any) -> Callable[[Method[P, R]], Metho
 
         update_wrapper(call, function)
         lines = [f"    {name}: {one.description}" for name, one in row.arguments.items()]
-        shown = [one.replace(annotation=plain(one.annotation)) for one in row.signature.parameters.values()]
+        shown = [row.signature.parameters["self"], *map(without_alias, list(row.signature.parameters.values())[1:])]
         call.__signature__ = row.signature.replace(parameters=shown)  # type: ignore[attr-defined]
         call.__doc__ = "\n".join([row.doc, "", "Args:", *lines] if lines else [row.doc])
         return call
@@ -167,9 +172,6 @@ def _any_of(*schemas: Mapping[str, Any]) -> Mapping[str, Any]:
 
 Receipts = list[Receipt]
 Recalls = list[records.Recall]  # inside the class, `list` is the verb
-Drafts = Annotated[
-    Iterable[Draft | Mapping[str, Any]], Wire(lambda: list[draft_line()]), "the memories, in order"  # type: ignore[misc]
-]  # fmt: skip
 
 
 class Verbs:
@@ -224,7 +226,7 @@ class Verbs:
     @verb("POST /v1/memories", "write", result_key="receipts", creates=True)
     def remember_many(
         self,
-        drafts: Drafts,
+        drafts: args.Drafts,
         *,
         environment: args.Environment = "default",
         project: args.Project | None = None,
@@ -775,7 +777,7 @@ class Verbs:
         source: args.DataName = "pairs of this installation",
         file: args.CalibrationFile | None = None,
         progress: args.OnProgress | None = None,
-    ) -> Calibration:
+    ) -> "Calibration":
         """Return the meaning of the embedder's cosines, fitted on judged pairs of texts; nothing is stored.
 
         Without pairs, it is measured on 60 included texts, as `connect` does it for the embedders that it makes itself.
@@ -866,8 +868,10 @@ VERBS: Final[Mapping[str, Verb]] = {name: one for name, one in ALL.items() if on
 
 
 @cache
-def draft_line() -> type[VerbRequest]:
+def draft_line() -> "type[VerbRequest]":
     """Return the model of one draft of `remember_many` in JSON."""
+    from salience.wire.requests import request
+
     fields = {name: one for name, one in VERBS["remember"].arguments.items() if name not in ("memory_type", "scope")}
     about = "One of several memories; its coordinates take precedence over those of the request."
     speaker = inspect.Parameter("speaker", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=args.Speaker | None)

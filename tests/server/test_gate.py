@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from salience import ANY
+from salience.arguments import QUERIES_LIMIT
 from salience.errors import (
     AccessError,
     ConflictError,
@@ -24,7 +25,6 @@ from salience.server.auth import Authenticator, create_key, verify_key
 from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
 from salience.store.keyring import MemoryKeyring
 from salience.verbs import VERBS
-from salience.wire.requests import QUERIES_LIMIT
 from salience.wire.responses import to_json
 
 KEYS = Path(__file__).parents[2] / "docs/how-to/keys.md"

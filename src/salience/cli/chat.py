@@ -15,9 +15,8 @@ from salience.errors import SalienceError
 from salience.records.answers import replacement, said
 
 if TYPE_CHECKING:
-    from salience.client import Client
-    from salience.engine import Engine
     from salience.records import Hit
+    from salience.verbs import Verbs
 
 app = typer.Typer()
 SYSTEM: Final = """\
@@ -88,7 +87,7 @@ def _lines() -> Iterator[str]:
             yield line
 
 
-def _run(memory: Engine | Client, text: str, question: str, given: dict[str, Any], where: dict[str, Any]) -> None:
+def _run(memory: Verbs, text: str, question: str, given: dict[str, Any], where: dict[str, Any]) -> None:
     """Run a command of the conversation."""
     from salience.cli.results import formula
 

@@ -22,9 +22,8 @@ from salience.cli.output import Advance, Answer, one_line, progress, so_far
 from salience.errors import ImportLineError, InputError, Words
 
 if TYPE_CHECKING:
-    from salience.client import Client
-    from salience.engine import Engine
     from salience.evaluate.datasets import Message
+    from salience.verbs import Verbs
 
 app = typer.Typer()
 CHUNK: Final = 100
@@ -241,7 +240,7 @@ def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     return Answer(record, map(one_line, (*skipped, f"{line}: {seconds:.1f} s, {rate:,.0f} memories/s")))
 
 
-def _ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Advance) -> Loaded:
+def _ingest(engine: Verbs, path: Path, where: Mapping[str, Any], advance: Advance) -> Loaded:
     """Store the turns of a conversation, each in its session.
 
     Each turn has an idempotency key of its file, place and content, so that reading a file again stores none twice.
@@ -277,7 +276,7 @@ def _count_turns(path: Path) -> int:
 
 
 def _import(
-    engine: Engine | Client,
+    engine: Verbs,
     path: Path,
     where: Mapping[str, Any],
     advance: Advance,

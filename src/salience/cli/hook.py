@@ -24,8 +24,7 @@ from salience.cli.output import complain
 from salience.errors import InputError, SalienceError, Words
 
 if TYPE_CHECKING:
-    from salience.client import Client
-    from salience.engine import Engine
+    from salience.verbs import Verbs
 
 app = typer.Typer()
 EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -158,7 +157,7 @@ def _project(client: str, data: Mapping[str, Any]) -> str:
     return next(repositories, path).as_posix()[-NAME_LIMIT:]
 
 
-def _bootstrap(memory: Engine | Client, where: Mapping[str, Any]) -> str:
+def _bootstrap(memory: Verbs, where: Mapping[str, Any]) -> str:
     """Return the current bootstrap memories, quoted as data."""
     from salience.context import BOOTSTRAP, quote
 
@@ -166,7 +165,7 @@ def _bootstrap(memory: Engine | Client, where: Mapping[str, Any]) -> str:
     return quote([hit for hit in found.hits if hit.memory.kind == BOOTSTRAP])
 
 
-def _recalled(memory: Engine | Client, prompt: str, session: object, where: Mapping[str, Any]) -> str:
+def _recalled(memory: Verbs, prompt: str, session: object, where: Mapping[str, Any]) -> str:
     """Return the memories that a prompt may need, quoted as data; empty for none.
 
     Turns of the session itself are left out, since the agent has them, and bootstrap memories, since it got them.
@@ -221,7 +220,7 @@ def _logged(path: object) -> list[dict[str, Any]]:
     ]
 
 
-def _store(memory: Engine | Client, turns: Sequence[dict[str, Any]], session: Any, where: Mapping[str, Any]) -> None:
+def _store(memory: Verbs, turns: Sequence[dict[str, Any]], session: Any, where: Mapping[str, Any]) -> None:
     """Store the turns that the session does not have yet, in order.
 
     The keys alone would suffice for that, but only after each turn was embedded again.

@@ -17,8 +17,8 @@ from salience.cli.output import Answer, show
 from salience.errors import InputError, Words
 
 if TYPE_CHECKING:
-    from salience.client import Client
     from salience.engine import Engine
+    from salience.verbs import Verbs
 
 STDIN: Final = "-"
 Command = Callable[..., "Answer | None"]
@@ -48,7 +48,7 @@ class Call:
     given: dict[str, Any]
     as_json: bool
 
-    def engine(self, *, create: bool = False) -> Engine | Client:
+    def engine(self, *, create: bool = False) -> Verbs:
         """Open the store or server; only a command that stores memories may `create` the store."""
         import salience
         from salience import compose
@@ -69,7 +69,7 @@ class Call:
         return compose.local(self.options.store, embedder=self.options.embedder, profile=profile)
 
 
-def now(memory: Engine | Client) -> datetime:
+def now(memory: Verbs) -> datetime:
     """Return the current time by the engine's clock, or this machine's for a client."""
     services = getattr(memory, "services", None)
     return services.clock() if services is not None else datetime.now(UTC)

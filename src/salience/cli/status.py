@@ -17,8 +17,7 @@ from salience.cli.output import status as spinner
 from salience.errors import AccessError, InputError, SalienceError
 
 if TYPE_CHECKING:
-    from salience.client import Client
-    from salience.engine import Engine
+    from salience.verbs import Verbs
 
 app = typer.Typer()
 MOST: Final = 20_000
@@ -113,7 +112,7 @@ def _status(call: Call) -> Status:
         return _counted(found, engine)
 
 
-def _counted(found: Status, memory: Engine | Client) -> Status:
+def _counted(found: Status, memory: Verbs) -> Status:
     """Return the status with the counts of an open store."""
     stats, last = memory.stats(**_everywhere()), None
     forgotten, due = _forgotten(memory), None
@@ -147,7 +146,7 @@ def _everywhere() -> dict[str, Any]:
     return dict(EVERYWHERE)
 
 
-def _forgotten(memory: Engine | Client) -> int | None:
+def _forgotten(memory: Verbs) -> int | None:
     """Return the number of hidden memories; None for a server."""
     from salience.ports import Selection
     from salience.records import Scope

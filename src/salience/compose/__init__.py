@@ -44,10 +44,10 @@ from salience.records.ids import TimeOrderedIds
 from salience.settings import Settings
 from salience.steps import try_embed
 from salience.text import Tokeniser
+from salience.verbs import AsyncVerbs, Verbs
 
 if TYPE_CHECKING:  # a local store does not load the HTTP client
-    from salience.client import AsyncOpening, Client, Endpoint, RetryPolicy
-    from salience.verbs import AsyncVerbs
+    from salience.client import AsyncOpening, Endpoint, RetryPolicy
 
 __all__ = [
     "EMBEDDER",
@@ -93,7 +93,7 @@ def connect(
     summariser: str | Summariser | None = None,
     warm: bool | None = None,
     create: bool = True,
-) -> Engine | Client:
+) -> Verbs:
     """Return an engine on the store that `target` names, or a client of a server. Both have the same verbs.
 
     A server has its own embedder, clock, reranker and summariser; naming another one for it is an error.

@@ -7,12 +7,11 @@ worker threads. Importing an adapter without its framework raises `MissingExtraE
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from salience.client import Client
-from salience.engine import Engine
 from salience.records import ANY, NARROWING
 from salience.records import Memory as Stored
+from salience.verbs import Verbs
 
-Memory = Engine | Client
+Memory = Verbs
 """A connection of `salience.connect`: a file, a PostgreSQL database or a server."""
 START: Final = "0" * 32
 """Cursor before every memory. An empty page after a cursor costs no count of the memories out of scope."""

@@ -12,6 +12,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from salience import keywords, remember
+from salience.arguments import QUERIES_LIMIT
 from salience.engine import Engine
 from salience.errors import ConflictError, ForbiddenError, InputError, LimitError, Words, shown
 from salience.rank import profiles
@@ -19,7 +20,7 @@ from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Receipt, SessionReport, checks
 from salience.steps import memory_size
 from salience.verbs import Verb
-from salience.wire.requests import QUERIES_LIMIT, ProfileText, VerbRequest
+from salience.wire.requests import ProfileText, VerbRequest
 
 _BATCHES: Final = ("drafts", "messages", "ids")
 _NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions", "fact_keys")

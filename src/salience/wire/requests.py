@@ -1,4 +1,4 @@
-"""JSON types of arguments, and the base of the requests that `arguments` makes of the verbs' signatures.
+"""Requests: a pydantic model of each verb, made from its arguments.
 
 Requests check names and types. The engine checks values, so its errors are the same with and without a server; the JSON
 schemas state both.
@@ -6,85 +6,15 @@ schemas state both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 
+from salience.arguments import INSTANT, METADATA, NAME, TEXT, Argument, Json
 from salience.errors import InputError, Words, unknown_field
-from salience.records import CHANGES, SCOPE_LEVELS, TIERS
-from salience.records.checks import DURATION_LEAST, DURATION_LIMIT, DURATION_PATTERN, INSTANT_PATTERN, NAME_LIMIT
-
-_PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
-QUERIES_LIMIT: Final = 32
-"""Maximum number of queries in one request."""
-
-
-def _text(**schema: Any) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", **schema})
-
-
-def number(low: float, high: float, kind: str = "number") -> WithJsonSchema:
-    """Return the schema of a number in [low, high]."""
-    return WithJsonSchema({"type": kind, "minimum": low, "maximum": high})
-
-
-def whole(low: int, high: int) -> tuple[BeforeValidator, WithJsonSchema]:
-    """Return a validator that accepts 2.0 as 2, as JSON does, and the schema of a whole number in [low, high]."""
-    as_int = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-    return as_int, number(low, high, "integer")
-
-
-_NAME: Final = _text(minLength=1, maxLength=NAME_LIMIT, pattern=_PRINTABLE)
-Name = Annotated[str, _NAME]
-Text = Annotated[str, _text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
-Id = Annotated[str, _text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")]
-Cursor = Annotated[str, _text(pattern="^[0-9a-f]{32}$")]
-ChangeCursor = Annotated[str, _text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")]
-Change = Annotated[str, _text(enum=list(CHANGES))]
-Tier = Annotated[str, _text(enum=list(TIERS))]
-Level = Annotated[str, _text(enum=list(SCOPE_LEVELS))]
-OnError = Annotated[str, _text(enum=["stop", "skip"])]
-Instant = Annotated[
-    str,
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "format": "date-time"},
-                {"type": "string", "format": "date"},
-                {"type": "string", "pattern": INSTANT_PATTERN},
-            ],
-            "examples": ["2026-05-01T09:30:00Z", "2026-05-01", "2026-05", "yesterday", "last week", "2d"],
-        }
-    ),
-]
-Seconds = Annotated[float, number(0, 1e14)]
-Fraction = Annotated[float, number(0, 1)]
-Weight = Annotated[float, number(0.1, 1)]
-MinScore = Annotated[float, number(0, 100)]
-Milliseconds = Annotated[float, number(0, 3_600_000)]
-Metadata = Annotated[
-    dict[str, Any],
-    WithJsonSchema({"type": "object", "propertyNames": _NAME.json_schema, "additionalProperties": True}),
-]
-Utterance = Annotated[str, _text(pattern=r"^[^\x00]*$")]
-Weights = Annotated[
-    dict[str, float], WithJsonSchema({"type": "object", "additionalProperties": number(0, 100).json_schema})
-]
-Version = Annotated[int, *whole(1, 2**31 - 1)]
-Ttl = Annotated[
-    float | str,
-    WithJsonSchema(
-        {
-            "anyOf": [
-                number(DURATION_LEAST, DURATION_LIMIT).json_schema,
-                {"type": "string", "pattern": rf"^\s*{DURATION_PATTERN}\s*$"},
-            ],
-            "examples": ["24h", "7d", "2w", 3600],
-        }
-    ),
-]
+from salience.records import Unset, Wildcard
 
 
 class VerbRequest(BaseModel):
@@ -95,6 +25,66 @@ class VerbRequest(BaseModel):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that were given, by name."""
         return {name: getattr(self, name) for name in self.__class__.model_fields if name in self.model_fields_set}
+
+
+def request(
+    name: str,
+    about: str,
+    arguments: Iterable[Argument],
+    schema: Mapping[str, Any] | None = None,
+    models: Mapping[str, type[BaseModel]] = {},
+) -> type[VerbRequest]:
+    """Return the model of a request with these arguments, but those that cannot be sent.
+
+    Args:
+        name: of the model.
+        about: its docstring.
+        arguments: its fields.
+        schema: joins the schema of the model.
+        models: models that fields name, besides those of this module.
+    """
+    fields: dict[str, Any] = {}
+    for one in arguments:
+        if one.json is not None:
+            kind, default = _type(one.json, {**MODELS, **models}), one.default
+            if one.is_required:
+                made = Field(description=one.description)
+            elif isinstance(default, Unset | Wildcard) or (default is None and not one.nullable):
+                made = Field(default_factory=lambda: None, description=one.description)  # optional, but never null
+            else:
+                made = Field(list(default) if default == () else default, description=one.description)
+            fields[one.name] = (kind | None if one.nullable else kind, made)
+    if schema is None:
+        return create_model(name, __base__=VerbRequest, __doc__=about, **fields)
+    base: Any = type("Request", (VerbRequest,), {"model_config": ConfigDict(json_schema_extra=dict(schema))})
+    made_with: type[VerbRequest] = create_model(name, __base__=base, __doc__=about, **fields)
+    return made_with
+
+
+def _type(one: Json, models: Mapping[str, type[BaseModel]]) -> Any:
+    """Return the type of a field. JSON has one type of number, so 2.0 is accepted as 2."""
+    if one.model is not None:
+        model: Any = models[one.model]
+        return list[model] if one.type is list else Annotated[one.type, WithJsonSchema(dict(one.schema))] | model
+    if one.items is not None:
+        items: Any = _type(one.items, models)
+        return list[items]
+    marks = [WithJsonSchema(dict(one.schema))] if one.schema else []
+    if one.type is int:
+        return Annotated[int, BeforeValidator(_as_int), *marks]
+    return Annotated[one.type, *marks] if marks else one.type
+
+
+def _as_int(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Name = Annotated[str, WithJsonSchema(dict(NAME.schema))]
+Text = Annotated[str, WithJsonSchema(dict(TEXT.schema))]
+Instant = Annotated[str, WithJsonSchema(dict(INSTANT.schema))]
+Metadata = Annotated[dict[str, Any], WithJsonSchema(dict(METADATA.schema))]
+Seconds = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1e14})]
+Utterance = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"^[^\x00]*$"})]
 
 
 class MessagePart(BaseModel):
@@ -127,6 +117,8 @@ class ProfileText(VerbRequest):
     toml: Text = Field(description="TOML, as described in docs/how-to/own-profile.md")
 
 
+MODELS: Final[Mapping[str, type[BaseModel]]] = {"Message": Message, "ProfileText": ProfileText}
+"""Models that arguments name."""
 R = TypeVar("R", bound=VerbRequest)
 _TYPE_NAMES: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
                       (dict, "an object"), (NoneType, "null"))  # fmt: skip
