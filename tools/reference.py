@@ -21,13 +21,13 @@ from pydantic.fields import FieldInfo
 import salience
 from salience import ports, records, settings
 from salience.cli import app as cli_app
-from salience.engine import Engine
 from salience.rank import profile
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.stages import STAGES
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest.app import app as rest_app
+from salience.verbs import ALL, Verb, Verbs
 
 FOLDER: Final = Path(__file__).parents[1] / "docs/reference"
 GENERATED: Final = "\n\n<!-- Written by `make reference` from the code; do not edit. -->\n"
@@ -353,17 +353,26 @@ def _words(words: Iterable[str]) -> str:
 
 def python_page() -> str:
     """Return the page of the connections and their methods."""
-    verbs = [name for name, value in vars(Engine).items() if inspect.isfunction(value) and name[0] != "_"]
+    methods = "".join(_directive(f"salience.verbs.Verbs.{name}") + _arguments(one) for name, one in ALL.items())
     return (
         "# Python API\n\n`connect` returns an object with the methods below, and `aconnect` one with the same methods "
         "as coroutines. They work alike on a file, a database and a server.\n\n## Connect\n\n"
         + _directive("salience.compose.connect")
         + _directive("salience.compose.aconnect")
         + "## Methods\n\n"
-        + "".join(_directive(f"salience.engine.Engine.{name}") for name in verbs if name not in ("of", "services"))
-        + "## Scope keywords\n\n"
-        + _directive("salience.keywords.ScopeKeywords")
-        + _directive("salience.keywords.CallerKeywords")
+        + prose(Verbs.__doc__).partition("\n\n")[2]
+        + "\n\n"
+        + methods
+        + _directive("salience.verbs.Verbs.close")
+    )
+
+
+def _arguments(verb: Verb) -> str:
+    """Return the table of a verb's arguments."""
+    kinds = {name: one.annotation for name, one in inspect.signature(getattr(Verbs, verb.name)).parameters.items()}
+    return table(
+        ("Argument", "Type", "Description"),
+        ((f"`{name}`", f"`{kinds[name]}`", prose(one.description)) for name, one in verb.arguments.items()),
     )
 
 

@@ -170,14 +170,14 @@ Progress = Callable[[int], None]
 
 # The scope: which memories a call may see, and where it stores new ones.
 
-Environment = Annotated[str | Wildcard, NAME, "exact match; * for any"]
+Environment = Annotated[str | Wildcard, NAME, "the environment, matched exactly; * for any"]
 Project = Annotated[str | Wildcard, NAME, "the project; memories without one are shared by all"]
 UserId = Annotated[str | Wildcard, NAME, "the user; memories without one are shared by all"]
 AgentId = Annotated[str | Wildcard, NAME, "the agent; memories without one are shared by all"]
 SessionId = Annotated[str | Wildcard, NAME, "the session: orders turns, hides nothing"]
 Level = Annotated[
     Literal["global", "project"], text(enum=list(SCOPE_LEVELS)),
-    "`global`: memories without a project; `project`: memories of the project",
+    "only memories without a project (`global`), or only those of the project (`project`)",
 ]  # fmt: skip
 EndedSession = Annotated[str, NAME, "the session that ends"]
 OneSession = Annotated[str | Wildcard, NAME, "only recalls of this session"]
@@ -188,7 +188,7 @@ Content = Annotated[str, TEXT, "the text"]
 Kind = Annotated[str, NAME, f"one of {', '.join(KINDS)}, or a name of your own; default: fact"]
 Importance = Annotated[float, number(0, 1), "0 to 1; default: estimated from the text"]
 Weight = Annotated[float, number(0.1, 1), "confidence, 0.1 to 1; default: 1"]
-Labels = Annotated[Names, listed(NAME), "names to filter by; an update replaces all of them"]
+Labels = Annotated[Names, listed(NAME), "tags to filter by; an update replaces all of them"]
 Entities = Annotated[Names, listed(NAME), "named entities; default: extracted from the text"]
 FactKey = Annotated[str, NAME, "identity of the fact, such as user.theme; default: extracted"]
 Supersedes = Annotated[str, ID, "id of an older memory that this one replaces"]
@@ -224,13 +224,13 @@ Limit = Annotated[int, whole(0, 1000), "maximum number of hits; default: the pro
 ProfileName = Annotated[
     "str | Path | Profile",
     Json(str, NAME.schema, model="ProfileText"),
-    "ranking profile: its name, or the text of its TOML file",
+    "ranking profile: a name, or one of your own",
 ]
 MinScore = Annotated[float, number(0, 100), "minimum score, on the profile's scale"]
 Uncounted = Annotated[bool, "do not update counters"]
 AsOf = Annotated[checks.Instant, INSTANT, "answer as of this time (2026-05-01, 2d)"]
 Now = Annotated[checks.Instant, INSTANT, "time of the query; default: as_of, or the present"]
-DeadlineMs = Annotated[float, number(0, 3_600_000), "skip an embedding or reranking that takes longer, milliseconds"]
+DeadlineMs = Annotated[float, number(0, 3_600_000), "milliseconds for embedding and reranking; then they are skipped"]
 Weights = Annotated[Mapping[str, float], WEIGHTS, "weights of signals that override the profile's, by label"]
 GraphWeight = Annotated[float, number(0, 1), "share of the proximity, 0 to 1; default: the profile's"]
 MaxHops = Annotated[int, whole(0, 10), "maximum distance in the graph; default: the profile's"]
@@ -243,8 +243,8 @@ Kinds = Annotated[Names, listed(NAME), "only memories of these kinds"]
 Tiers = Annotated[Names, listed(TIER), "only memories in these tiers"]
 Sessions = Annotated[Names, listed(NAME), "only memories of these sessions"]
 FactKeys = Annotated[Names, listed(NAME), "only memories of these facts, by their fact_key"]
-Since = Annotated[checks.Instant, INSTANT, "earliest created_at, inclusive"]
-Until = Annotated[checks.Instant, INSTANT, "latest created_at, exclusive"]
+Since = Annotated[checks.Instant, INSTANT, "created at or after this time"]
+Until = Annotated[checks.Instant, INSTANT, "created before this time"]
 
 # Pages and logs.
 
@@ -254,8 +254,8 @@ ChangeCursor = Annotated[str, CHANGE_CURSOR, "cursor of the previous page"]
 ProblemsOf = Annotated[str, ID, "only problems of this memory"]
 ChangeName = Annotated[str, text(enum=list(CHANGES)), "only this change"]
 ChangedBy = Annotated[str, NAME, "only by this author: agent:NAME, user:NAME or upkeep"]
-ChangedSince = Annotated[checks.Instant, INSTANT, "earliest time of a change, inclusive"]
-ChangedUntil = Annotated[checks.Instant, INSTANT, "latest time of a change, exclusive"]
+ChangedSince = Annotated[checks.Instant, INSTANT, "changed at or after this time"]
+ChangedUntil = Annotated[checks.Instant, INSTANT, "changed before this time"]
 QueryPart = Annotated[str, TEXT, "a part of the question, in upper or lower case"]
 EntryId = Annotated[str, CURSOR, "only this entry"]
 ReturnedId = Annotated[str, ID, "only recalls that returned this memory"]

@@ -12,13 +12,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one page of memories in the order of storing, and the cursor of the next.
+         * Return one page of the visible live memories, in the order of storing, and the cursor of the next page.
          * @description Needs a key with the right `read`.
          */
         get: operations["list"];
         put?: never;
         /**
-         * Store one memory; returns the memories that it may contradict. Or: Store several memories, all or none.
+         * Store one memory and return its receipt, which lists memories that it may contradict. Or: Store drafts in one transaction, all or none, and return a receipt for each, in order.
          * @description Needs a key with the right `write`.
          */
         post: operations["remember"];
@@ -38,7 +38,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Store a conversation turn by turn, verbatim and in order.
+         * Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.
          * @description Needs a key with the right `write`.
          */
         post: operations["ingest"];
@@ -56,44 +56,24 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one memory with all its fields.
+         * Return the live memory of an id (whole or short).
          * @description Needs a key with the right `read`.
          */
         get: operations["get"];
         put?: never;
         post?: never;
         /**
-         * Remove a memory from every recall; its versions are kept.
+         * Remove a memory from every recall and return its receipt; its versions are kept, and `restore` undoes it.
          * @description Needs a key with the right `write`.
          */
         delete: operations["forget"];
         options?: never;
         head?: never;
         /**
-         * Change a memory; earlier versions are kept.
+         * Change a memory and return its receipt. The previous version is kept, and `updated_at` becomes now.
          * @description Needs a key with the right `write`.
          */
         patch: operations["update"];
-        trace?: never;
-    };
-    "/v1/memory/{id}/history": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Return every version of a memory, oldest first.
-         * @description Needs a key with the right `read`.
-         */
-        get: operations["history"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
         trace?: never;
     };
     "/v1/memory/{id}/restore": {
@@ -106,7 +86,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Restore an older version, or a forgotten memory.
+         * Make an older version of a memory its next version, and return the receipt.
          * @description Needs a key with the right `write`.
          */
         post: operations["restore"];
@@ -126,7 +106,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep a pair of memories, or a stale reflection, out of the review.
+         * Undo the relation of two memories, keep the pair or a stale reflection out of `review`, return the receipt.
          * @description Needs a key with the right `write`.
          */
         post: operations["dismiss"];
@@ -136,60 +116,20 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/review": {
+    "/v1/erase": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * Return problems to look at: contradictions, duplicates, updates, stale and pending memories.
-         * @description Needs a key with the right `read`.
-         */
-        get: operations["review"];
+        get?: never;
         put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/changes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
         /**
-         * Return the changes of memories, newest first, and the cursor of the next page.
-         * @description Needs a key with the right `read`.
+         * Delete memories permanently, with everything derived from them, and return how many were deleted.
+         * @description Needs a key with the right `admin`.
          */
-        get: operations["changes"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/activity": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Count the memories created, changed, forgotten and recalled on each day.
-         * @description Needs a key with the right `read`.
-         */
-        get: operations["activity"];
-        put?: never;
-        post?: never;
+        post: operations["erase"];
         delete?: never;
         options?: never;
         head?: never;
@@ -206,7 +146,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Return the memories that answer a query, best first, with the parts of each score. Or: Return the answer to each of several queries, in order.
+         * Return the memories that answer `query`, best first, each with its score taken apart. Or: Return the answer of `recall` to each of several questions, in order, faster than one by one.
          * @description Needs a key with the right `read`.
          */
         post: operations["recall"];
@@ -226,30 +166,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Recall by similarity and by distance to the entities in the query.
+         * Return memories by similarity and by proximity to the entities of the query in the entity graph.
          * @description Needs a key with the right `read`.
          */
         post: operations["graph_recall"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/context": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Return the memories for a query, packed for a prompt within a token budget.
-         * @description Needs a key with the right `read`.
-         */
-        post: operations["context"];
         delete?: never;
         options?: never;
         head?: never;
@@ -266,7 +186,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Explain why a memory is, or is not, in the answer to a query.
+         * Return why a memory (by its whole or short id) is or is not in the answer of `recall` to these arguments.
          * @description Needs a key with the right `read`.
          */
         post: operations["explain"];
@@ -276,7 +196,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/reflect": {
+    "/v1/context": {
         parameters: {
             query?: never;
             header?: never;
@@ -286,50 +206,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Summarise related memories in a new memory that refers to them.
-         * @description Needs a key with the right `write`.
+         * Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first.
+         * @description Needs a key with the right `read`.
          */
-        post: operations["reflect"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/consolidate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Promote memories to the tiers that they qualify for.
-         * @description Needs a key with the right `write`.
-         */
-        post: operations["consolidate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/sessions/{session_id}/end": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * End a session and promote its memories.
-         * @description Needs a key with the right `write`.
-         */
-        post: operations["end_session"];
+        post: operations["context"];
         delete?: never;
         options?: never;
         head?: never;
@@ -344,10 +224,90 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Count the visible memories.
+         * Return counts of the visible live memories.
          * @description Needs a key with the right `read`.
          */
         get: operations["stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return every version of a memory, forgotten or not, oldest first: who changed what, when and why.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return a page of problems that a person should look at, those of the newest memory first.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["review"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return versions of the visible memories, live or not, newest first: who changed what, when and why.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return how many visible memories were created, changed, forgotten and last recalled on each day in UTC.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["activity"];
         put?: never;
         post?: never;
         delete?: never;
@@ -364,7 +324,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one page of the recall log, newest first, and the cursor of the next.
+         * Return one page of the recall log, newest first, and the cursor of the next page.
          * @description Needs a key with the right `read`.
          */
         get: operations["recalls"];
@@ -384,7 +344,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the help text of a topic.
+         * Return a short text for agents about a topic; without one, about the verbs.
          * @description Needs a key with the right `read`.
          */
         get: operations["help"];
@@ -396,7 +356,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/erase": {
+    "/v1/sessions/{session_id}/end": {
         parameters: {
             query?: never;
             header?: never;
@@ -406,10 +366,50 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Delete memories permanently.
-         * @description Needs a key with the right `admin`.
+         * Move the session's memories to the tiers that they have earned, and return which moved.
+         * @description Needs a key with the right `write`.
          */
-        post: operations["erase"];
+        post: operations["end_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/consolidate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move the visible memories to the tiers that they have earned, all or none, and return which moved.
+         * @description Needs a key with the right `write`.
+         */
+        post: operations["consolidate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reflect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Consolidate, then sum up each cluster of related memories in one semantic memory that names its sources.
+         * @description Needs a key with the right `write`.
+         */
+        post: operations["reflect"];
         delete?: never;
         options?: never;
         head?: never;
@@ -426,7 +426,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run the maintenance that is due: embed, expire, promote, prune.
+         * Do all maintenance that is due, for every scope of the tenant, and return what was done.
          * @description Needs a key with the right `admin`.
          */
         post: operations["upkeep"];
@@ -444,7 +444,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return memories with their versions and vectors as lines of JSON.
+         * Write memories with their versions and vectors as lines of JSON, and return the counts.
          * @description Needs a key with the right `read`.
          */
         get: operations["export"];
@@ -466,7 +466,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Store the memories of an export, drafts as lines of JSON, or another system's export.
+         * Store the memories of an export, drafts as lines of JSON, or another system's export; return the counts.
          * @description Needs a key with the right `admin`.
          */
         post: operations["import_"];
@@ -660,52 +660,10 @@ export interface components {
             label: ("duplicate" | "update" | "contradiction" | "related") | null;
             because: string[];
         };
-        /** @description One page of a listing. */
-        Page: {
-            memories: components["schemas"]["Memory"][];
-            cursor: string | null;
-            damaged: string[];
-            out_of_scope: components["schemas"]["OutOfScope"][];
-        };
-        /** @description Live memories of one place that an answer leaves out because the call does not name their project, user or agent. */
-        OutOfScope: {
-            scope: components["schemas"]["Scope"];
-            count: number;
-        };
-        /** @description One version of a memory. */
-        Version: {
-            memory: components["schemas"]["Memory"];
-            changed: string[];
-            until: string | null;
-        };
-        /** @description One page of problems. */
-        ReviewPage: {
-            items: components["schemas"]["ReviewItem"][];
-            cursor: string | null;
-            examined: number;
-            damaged: string[];
-        };
-        /** @description A problem that a person should look at. */
-        ReviewItem: {
-            /** @enum {string} */
-            kind: "contradiction" | "duplicate" | "update" | "stale" | "pending";
-            memory: components["schemas"]["Memory"];
-            other: components["schemas"]["Memory"] | null;
-            score: number | null;
-            reasons: string[];
-        };
-        /** @description One page of the changes of memories: versions, the newest first; `cursor` is None on the last page. */
-        ChangesPage: {
-            changes: components["schemas"]["Version"][];
-            cursor: string | null;
-        };
-        /** @description Counts of one day in UTC. */
-        ActivityDay: {
-            day: string;
-            created: number;
-            changed: number;
-            forgotten: number;
-            recalled: number;
+        /** @description The number of memories that `erase` deletes. */
+        Erased: {
+            erased: number;
+            recalls: number;
         };
         /** @description The answer to a query: a sequence of hits, best first. */
         Recall: {
@@ -784,16 +742,10 @@ export interface components {
             told_from: string | null;
             told_until: string | null;
         };
-        /** @description Memories as text for a prompt. */
-        Context: {
-            text: string;
-            hits: components["schemas"]["Hit"][];
-            tokens: number;
-            omitted: number;
-            confident: boolean;
-            out_of_scope: components["schemas"]["OutOfScope"][];
-            /** @enum {string} */
-            verdict: "answers" | "may answer" | "does not answer";
+        /** @description Live memories of one place that an answer leaves out because the call does not name their project, user or agent. */
+        OutOfScope: {
+            scope: components["schemas"]["Scope"];
+            count: number;
         };
         /** @description Why a memory is, or is not, in the answer to a query. */
         Explanation: {
@@ -830,28 +782,23 @@ export interface components {
             /** @enum {string} */
             combine: "sum" | "product";
         };
-        /** @description The result of a reflection. */
-        ReflectReport: {
-            examined: number;
-            made: components["schemas"]["Memory"][];
-            renewed: components["schemas"]["Memory"][];
-            retired: string[];
-            unchanged: number;
-            fell_back: number;
-            dry_run: boolean;
+        /** @description Memories as text for a prompt. */
+        Context: {
+            text: string;
+            hits: components["schemas"]["Hit"][];
+            tokens: number;
+            omitted: number;
+            confident: boolean;
+            out_of_scope: components["schemas"]["OutOfScope"][];
+            /** @enum {string} */
+            verdict: "answers" | "may answer" | "does not answer";
         };
-        /** @description The result of a consolidation. */
-        ConsolidateReport: {
-            examined: number;
-            promoted: {
-                [key: string]: string[];
-            };
-            dry_run: boolean;
-        };
-        /** @description Ids of the memories that were promoted when a session ended. */
-        SessionReport: {
-            session_id: string;
-            promoted: string[];
+        /** @description One page of a listing. */
+        Page: {
+            memories: components["schemas"]["Memory"][];
+            cursor: string | null;
+            damaged: string[];
+            out_of_scope: components["schemas"]["OutOfScope"][];
         };
         /** @description Counts of the live memories visible in a scope. */
         Stats: {
@@ -876,6 +823,41 @@ export interface components {
             dimension: number;
             pending: number;
             out_of_scope: components["schemas"]["OutOfScope"][];
+        };
+        /** @description One version of a memory. */
+        Version: {
+            memory: components["schemas"]["Memory"];
+            changed: string[];
+            until: string | null;
+        };
+        /** @description One page of problems. */
+        ReviewPage: {
+            items: components["schemas"]["ReviewItem"][];
+            cursor: string | null;
+            examined: number;
+            damaged: string[];
+        };
+        /** @description A problem that a person should look at. */
+        ReviewItem: {
+            /** @enum {string} */
+            kind: "contradiction" | "duplicate" | "update" | "stale" | "pending";
+            memory: components["schemas"]["Memory"];
+            other: components["schemas"]["Memory"] | null;
+            score: number | null;
+            reasons: string[];
+        };
+        /** @description One page of the changes of memories: versions, the newest first; `cursor` is None on the last page. */
+        ChangesPage: {
+            changes: components["schemas"]["Version"][];
+            cursor: string | null;
+        };
+        /** @description Counts of one day in UTC. */
+        ActivityDay: {
+            day: string;
+            created: number;
+            changed: number;
+            forgotten: number;
+            recalled: number;
         };
         /** @description One page of the recall log: its entries, newest first, and the cursor of the next page (None: no more). */
         RecallLogPage: {
@@ -913,10 +895,28 @@ export interface components {
             confidence: number | null;
             score_detail: components["schemas"]["ScoreDetail"];
         };
-        /** @description The number of memories that `erase` deletes. */
-        Erased: {
-            erased: number;
-            recalls: number;
+        /** @description Ids of the memories that were promoted when a session ended. */
+        SessionReport: {
+            session_id: string;
+            promoted: string[];
+        };
+        /** @description The result of a consolidation. */
+        ConsolidateReport: {
+            examined: number;
+            promoted: {
+                [key: string]: string[];
+            };
+            dry_run: boolean;
+        };
+        /** @description The result of a reflection. */
+        ReflectReport: {
+            examined: number;
+            made: components["schemas"]["Memory"][];
+            renewed: components["schemas"]["Memory"][];
+            retired: string[];
+            unchanged: number;
+            fell_back: number;
+            dry_run: boolean;
         };
         /** @description The result of a pass of upkeep. */
         UpkeepReport: {
@@ -942,10 +942,84 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description Store one memory. */
+        /** @description Store one memory and return its receipt, which lists memories that it may contradict. */
         RememberRequest: {
+            /** @description the text */
+            content: string;
             /**
-             * @description exact match; * for any
+             * @description one of fact, rule, decision, feedback, context, bootstrap, turn, reflection, or a name of your own; default: fact
+             * @default null
+             */
+            kind?: string | null;
+            /**
+             * @description 0 to 1; default: estimated from the text
+             * @default null
+             */
+            importance?: number | null;
+            /**
+             * @description confidence, 0.1 to 1; default: 1
+             * @default null
+             */
+            weight?: number | null;
+            /**
+             * @description tags to filter by; an update replaces all of them
+             * @default null
+             */
+            tags?: string[] | null;
+            /**
+             * @description named entities; default: extracted from the text
+             * @default null
+             */
+            entities?: string[] | null;
+            /**
+             * @description identity of the fact, such as user.theme; default: extracted
+             * @default null
+             */
+            fact_key?: string | null;
+            /**
+             * @description id of an older memory that this one replaces
+             * @default null
+             */
+            supersedes?: string | null;
+            /**
+             * @description time to live: seconds, 24h, 7d, 2w
+             * @default null
+             */
+            ttl?: (number | string) | null;
+            /**
+             * @description working, episodic or semantic; default: episodic
+             * @default null
+             */
+            tier?: ("working" | "episodic" | "semantic") | null;
+            /**
+             * @description custom values, returned unchanged
+             * @default null
+             */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description idempotency key: a retry under it returns the first receipt
+             * @default null
+             */
+            key?: string | null;
+            /**
+             * @description creation time (2026-05-01, yesterday, 2d); default: now
+             * @default null
+             */
+            created_at?: (string) | null;
+            /**
+             * @description another name for `tier`, as in MemLayer and ZeroMemory
+             * @default null
+             */
+            memory_type?: ("working" | "episodic" | "semantic") | null;
+            /**
+             * @description store it even if a current memory has the same text
+             * @default false
+             */
+            duplicate?: boolean;
+            /**
+             * @description the environment, matched exactly; * for any
              * @default default
              */
             environment?: string;
@@ -970,32 +1044,35 @@ export interface components {
              */
             session_id?: string | null;
             /**
-             * @description `global`: memories without a project; `project`: memories of the project
+             * @description only memories without a project (`global`), or only those of the project (`project`)
              * @default null
              */
             scope?: ("global" | "project") | null;
+        };
+        /** @description One of several memories; its coordinates take precedence over those of the request. */
+        DraftLine: {
             /** @description the text */
             content: string;
             /**
-             * @description one of fact, rule, decision, feedback, context, bootstrap, turn, reflection, or a name of your own
-             * @default fact
+             * @description one of fact, rule, decision, feedback, context, bootstrap, turn, reflection, or a name of your own; default: fact
+             * @default null
              */
-            kind?: string;
+            kind?: string | null;
             /**
-             * @description default: estimated from the text
+             * @description 0 to 1; default: estimated from the text
              * @default null
              */
             importance?: number | null;
             /**
-             * @description confidence
-             * @default 1
+             * @description confidence, 0.1 to 1; default: 1
+             * @default null
              */
-            weight?: number;
+            weight?: number | null;
             /**
-             * @description names to filter by
-             * @default []
+             * @description tags to filter by; an update replaces all of them
+             * @default null
              */
-            tags?: string[];
+            tags?: string[] | null;
             /**
              * @description named entities; default: extracted from the text
              * @default null
@@ -1007,7 +1084,7 @@ export interface components {
              */
             fact_key?: string | null;
             /**
-             * @description id of the memory that this one replaces
+             * @description id of an older memory that this one replaces
              * @default null
              */
             supersedes?: string | null;
@@ -1017,18 +1094,17 @@ export interface components {
              */
             ttl?: (number | string) | null;
             /**
-             * @description initial tier
-             * @default episodic
-             * @enum {string}
+             * @description working, episodic or semantic; default: episodic
+             * @default null
              */
-            tier?: "working" | "episodic" | "semantic";
+            tier?: ("working" | "episodic" | "semantic") | null;
             /**
              * @description custom values, returned unchanged
-             * @default {}
+             * @default null
              */
             metadata?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /**
              * @description idempotency key: a retry under it returns the first receipt
              * @default null
@@ -1045,15 +1121,7 @@ export interface components {
              */
             duplicate?: boolean;
             /**
-             * @description synonym of `tier`
-             * @default null
-             */
-            memory_type?: ("working" | "episodic" | "semantic") | null;
-        };
-        /** @description One of several memories; its coordinates take precedence over those of the request. */
-        DraftLine: {
-            /**
-             * @description exact match; * for any
+             * @description the environment, matched exactly; * for any
              * @default default
              */
             environment?: string;
@@ -1072,77 +1140,10 @@ export interface components {
              * @default null
              */
             agent_id?: string | null;
-            /** @description the text */
-            content: string;
             /**
-             * @description one of fact, rule, decision, feedback, context, bootstrap, turn, reflection, or a name of your own
-             * @default fact
-             */
-            kind?: string;
-            /**
-             * @description default: estimated from the text
+             * @description the session: orders turns, hides nothing
              * @default null
              */
-            importance?: number | null;
-            /**
-             * @description confidence
-             * @default 1
-             */
-            weight?: number;
-            /**
-             * @description names to filter by
-             * @default []
-             */
-            tags?: string[];
-            /**
-             * @description named entities; default: extracted from the text
-             * @default null
-             */
-            entities?: string[] | null;
-            /**
-             * @description identity of the fact, such as user.theme; default: extracted
-             * @default null
-             */
-            fact_key?: string | null;
-            /**
-             * @description id of the memory that this one replaces
-             * @default null
-             */
-            supersedes?: string | null;
-            /**
-             * @description time to live: seconds, 24h, 7d, 2w
-             * @default null
-             */
-            ttl?: (number | string) | null;
-            /**
-             * @description initial tier
-             * @default episodic
-             * @enum {string}
-             */
-            tier?: "working" | "episodic" | "semantic";
-            /**
-             * @description custom values, returned unchanged
-             * @default {}
-             */
-            metadata?: {
-                [key: string]: unknown;
-            };
-            /**
-             * @description idempotency key: a retry under it returns the first receipt
-             * @default null
-             */
-            key?: string | null;
-            /**
-             * @description creation time (2026-05-01, yesterday, 2d); default: now
-             * @default null
-             */
-            created_at?: (string) | null;
-            /**
-             * @description store it even if a current memory has the same text
-             * @default false
-             */
-            duplicate?: boolean;
-            /** @default null */
             session_id?: string | null;
             /**
              * @description name of the speaker
@@ -1150,10 +1151,12 @@ export interface components {
              */
             speaker?: string | null;
         };
-        /** @description Store several memories, all or none. */
+        /** @description Store drafts in one transaction, all or none, and return a receipt for each, in order. */
         RememberManyRequest: {
+            /** @description the memories, in order */
+            drafts: components["schemas"]["DraftLine"][];
             /**
-             * @description exact match; * for any
+             * @description the environment, matched exactly; * for any
              * @default default
              */
             environment?: string;
@@ -1178,12 +1181,10 @@ export interface components {
              */
             session_id?: string | null;
             /**
-             * @description `global`: memories without a project; `project`: memories of the project
+             * @description only memories without a project (`global`), or only those of the project (`project`)
              * @default null
              */
             scope?: ("global" | "project") | null;
-            /** @description the memories, in order */
-            drafts: components["schemas"]["DraftLine"][];
         };
         /** @description A turn of a conversation in the form of chat APIs; other fields are ignored. */
         Message: {
@@ -1238,45 +1239,12 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description Store a conversation turn by turn. */
+        /** @description Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn. */
         IngestRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session that the messages belong to
-             * @default null
-             */
-            session_id: string;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
             /** @description the turns, in order */
             messages: components["schemas"]["Message"][];
-        };
-        /** @description Change a memory; omitted fields stay. */
-        UpdateRequest: {
             /**
-             * @description exact match; * for any
+             * @description the environment, matched exactly; * for any
              * @default default
              */
             environment?: string;
@@ -1299,36 +1267,39 @@ export interface components {
              * @description the session: orders turns, hides nothing
              * @default null
              */
-            session_id?: string | null;
+            session_id: string | null;
             /**
-             * @description `global`: memories without a project; `project`: memories of the project
+             * @description only memories without a project (`global`), or only those of the project (`project`)
              * @default null
              */
             scope?: ("global" | "project") | null;
+        };
+        /** @description Change a memory and return its receipt. The previous version is kept, and `updated_at` becomes now. */
+        UpdateRequest: {
             /** @description the text */
             content?: string;
-            /** @description the kind */
+            /** @description one of fact, rule, decision, feedback, context, bootstrap, turn, reflection, or a name of your own; default: fact */
             kind?: string;
-            /** @description the importance */
+            /** @description 0 to 1; default: estimated from the text */
             importance?: number;
-            /** @description confidence */
+            /** @description confidence, 0.1 to 1; default: 1 */
             weight?: number;
-            /** @description all tags */
+            /** @description tags to filter by; an update replaces all of them */
             tags?: string[];
-            /** @description all entities; default: extracted again if the content changes */
+            /** @description named entities; default: extracted from the text */
             entities?: string[];
-            /** @description identity of the fact; null for none */
+            /** @description identity of the fact, such as user.theme; default: extracted */
             fact_key?: string | null;
-            /** @description id of an older memory that this one replaces; null for none */
+            /** @description id of an older memory that this one replaces */
             supersedes?: string | null;
-            /** @description time to live from now; null for no limit */
+            /** @description time to live: seconds, 24h, 7d, 2w */
             ttl?: (number | string) | null;
             /**
-             * @description the new tier
+             * @description working, episodic or semantic; default: episodic
              * @enum {string}
              */
             tier?: "working" | "episodic" | "semantic";
-            /** @description all metadata */
+            /** @description custom values, returned unchanged */
             metadata?: {
                 [key: string]: unknown;
             };
@@ -1343,54 +1314,60 @@ export interface components {
              */
             if_version?: number | null;
             /**
-             * @description idempotency key
+             * @description idempotency key: a retry under it returns the first receipt
              * @default null
              */
             key?: string | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
         } & (unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown);
-        /** @description Restore an older version, or a forgotten memory. */
+        /** @description Make an older version of a memory its next version, and return the receipt. */
         RestoreRequest: {
             /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
+             * @description a version from the history; default: the last live one
              * @default null
              */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id?: string | null;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
-            /** @default null */
             version?: number | null;
-            /** @default null */
-            reason?: string | null;
-            /** @default null */
-            key?: string | null;
-        };
-        /** @description Undo the relation of two memories, and keep a problem out of the review. */
-        DismissRequest: {
             /**
-             * @description exact match; * for any
+             * @description reason for the change, for the history
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * @description idempotency key: a retry under it returns the first receipt
+             * @default null
+             */
+            key?: string | null;
+            /**
+             * @description the environment, matched exactly; * for any
              * @default default
              */
             environment?: string;
@@ -1415,10 +1392,13 @@ export interface components {
              */
             session_id?: string | null;
             /**
-             * @description `global`: memories without a project; `project`: memories of the project
+             * @description only memories without a project (`global`), or only those of the project (`project`)
              * @default null
              */
             scope?: ("global" | "project") | null;
+        };
+        /** @description Undo the relation of two memories, keep the pair or a stale reflection out of `review`, return the receipt. */
+        DismissRequest: {
             /**
              * @description the other memory of the pair; none for a stale reflection
              * @default null
@@ -1434,16 +1414,8 @@ export interface components {
              * @default null
              */
             reason?: string | null;
-        };
-        /** @description A custom profile. */
-        ProfileText: {
-            /** @description TOML, as described in docs/how-to/own-profile.md */
-            toml: string;
-        };
-        /** @description Recall memories for a query. */
-        RecallRequest: {
             /**
-             * @description exact match; * for any
+             * @description the environment, matched exactly; * for any
              * @default default
              */
             environment?: string;
@@ -1468,490 +1440,41 @@ export interface components {
              */
             session_id?: string | null;
             /**
-             * @description `global`: memories without a project; `project`: memories of the project
+             * @description only memories without a project (`global`), or only those of the project (`project`)
              * @default null
              */
             scope?: ("global" | "project") | null;
-            /**
-             * @description only memories with all of these tags
-             * @default []
-             */
-            tags?: string[];
-            /**
-             * @description only memories of these kinds
-             * @default []
-             */
-            kinds?: string[];
-            /**
-             * @description only memories in these tiers
-             * @default []
-             */
-            tiers?: ("working" | "episodic" | "semantic")[];
-            /**
-             * @description only memories of these sessions
-             * @default []
-             */
-            sessions?: string[];
-            /**
-             * @description earliest created_at, inclusive
-             * @default null
-             */
-            since?: (string) | null;
-            /**
-             * @description latest created_at, exclusive
-             * @default null
-             */
-            until?: (string) | null;
-            /**
-             * @description maximum number of hits; default: the profile's
-             * @default null
-             */
-            limit?: number | null;
-            /**
-             * @description ranking profile: its name or its text
-             * @default null
-             */
-            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
-            /**
-             * @description time of the query
-             * @default null
-             */
-            now?: (string) | null;
-            /**
-             * @description minimum score, on the profile's scale
-             * @default null
-             */
-            min_score?: number | null;
-            /**
-             * @description do not update counters
-             * @default false
-             */
-            dry_run?: boolean;
-            /**
-             * @description answer as of this time (2026-05-01, 2d)
-             * @default null
-             */
-            as_of?: (string) | null;
-            /**
-             * @description deadline, milliseconds
-             * @default null
-             */
-            deadline_ms?: number | null;
-            /**
-             * @description weights of signals that override the profile's, by label
-             * @default null
-             */
-            weights?: {
-                [key: string]: number;
-            } | null;
-            /** @description the query, in words */
-            query: string;
         };
-        /** @description Recall memories for each of several queries. */
-        RecallManyRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id?: string | null;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
-            /**
-             * @description only memories with all of these tags
-             * @default []
-             */
-            tags?: string[];
-            /**
-             * @description only memories of these kinds
-             * @default []
-             */
-            kinds?: string[];
-            /**
-             * @description only memories in these tiers
-             * @default []
-             */
-            tiers?: ("working" | "episodic" | "semantic")[];
-            /**
-             * @description only memories of these sessions
-             * @default []
-             */
-            sessions?: string[];
-            /**
-             * @description earliest created_at, inclusive
-             * @default null
-             */
-            since?: (string) | null;
-            /**
-             * @description latest created_at, exclusive
-             * @default null
-             */
-            until?: (string) | null;
-            /**
-             * @description maximum number of hits; default: the profile's
-             * @default null
-             */
-            limit?: number | null;
-            /**
-             * @description ranking profile: its name or its text
-             * @default null
-             */
-            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
-            /**
-             * @description time of the query
-             * @default null
-             */
-            now?: (string) | null;
-            /**
-             * @description minimum score, on the profile's scale
-             * @default null
-             */
-            min_score?: number | null;
-            /**
-             * @description do not update counters
-             * @default false
-             */
-            dry_run?: boolean;
-            /**
-             * @description answer as of this time (2026-05-01, 2d)
-             * @default null
-             */
-            as_of?: (string) | null;
-            /**
-             * @description deadline, milliseconds
-             * @default null
-             */
-            deadline_ms?: number | null;
-            /**
-             * @description weights of signals that override the profile's, by label
-             * @default null
-             */
-            weights?: {
-                [key: string]: number;
-            } | null;
-            /** @description the queries, in words: up to 32 */
-            queries: string[];
-        };
-        /** @description Recall by similarity and by distance to the entities in the query. */
-        GraphRecallRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id?: string | null;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
-            /**
-             * @description maximum number of hits; default: the profile's
-             * @default null
-             */
-            limit?: number | null;
-            /**
-             * @description ranking profile: its name or its text
-             * @default null
-             */
-            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
-            /**
-             * @description time of the query
-             * @default null
-             */
-            now?: (string) | null;
-            /** @description the query, in words */
-            query: string;
-            /** @default null */
-            graph_weight?: number | null;
-            /** @default null */
-            max_hops?: number | null;
-            /** @default [] */
-            tags?: string[];
-            /** @default false */
-            dry_run?: boolean;
-        };
-        /** @description Pack the memories for a query into a prompt. */
-        ContextRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id?: string | null;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
-            /**
-             * @description maximum number of hits; default: the profile's
-             * @default null
-             */
-            limit?: number | null;
-            /**
-             * @description ranking profile: its name or its text
-             * @default null
-             */
-            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
-            /**
-             * @description time of the query
-             * @default null
-             */
-            now?: (string) | null;
-            /** @description the query, in words */
-            query: string;
-            /** @default 2000 */
-            budget_tokens?: number;
-            /** @default null */
-            min_score?: number | null;
-            /** @default [] */
-            tags?: string[];
-            /** @default false */
-            dry_run?: boolean;
-        };
-        /** @description Explain why a memory is, or is not, in the answer to a query. */
-        ExplainRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id?: string | null;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
-            /**
-             * @description only memories with all of these tags
-             * @default []
-             */
-            tags?: string[];
-            /**
-             * @description only memories of these kinds
-             * @default []
-             */
-            kinds?: string[];
-            /**
-             * @description only memories in these tiers
-             * @default []
-             */
-            tiers?: ("working" | "episodic" | "semantic")[];
-            /**
-             * @description only memories of these sessions
-             * @default []
-             */
-            sessions?: string[];
-            /**
-             * @description earliest created_at, inclusive
-             * @default null
-             */
-            since?: (string) | null;
-            /**
-             * @description latest created_at, exclusive
-             * @default null
-             */
-            until?: (string) | null;
-            /**
-             * @description maximum number of hits; default: the profile's
-             * @default null
-             */
-            limit?: number | null;
-            /**
-             * @description ranking profile: its name or its text
-             * @default null
-             */
-            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
-            /**
-             * @description time of the query
-             * @default null
-             */
-            now?: (string) | null;
-            /** @description the query, in words */
-            query: string;
-            /** @description whole, or its last 8 characters */
-            memory_id: string;
-            /** @default null */
-            min_score?: number | null;
-            /** @default null */
-            as_of?: (string) | null;
-            /** @default null */
-            deadline_ms?: number | null;
-            /** @default null */
-            weights?: {
-                [key: string]: number;
-            } | null;
-        };
-        /** @description Promote memories to the tiers that they qualify for. */
-        ConsolidateRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /** @default false */
-            dry_run?: boolean;
-        };
-        /** @description End a session. */
-        EndSessionRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-        };
-        /** @description Delete memories for good. */
+        /** @description Delete memories permanently, with everything derived from them, and return how many were deleted. */
         EraseRequest: {
-            /**
-             * @description exact match; * for any
-             * @default default
-             */
-            environment?: string;
-            /**
-             * @description the project; memories without one are shared by all
-             * @default null
-             */
-            project?: string | null;
-            /**
-             * @description the user; memories without one are shared by all
-             * @default null
-             */
-            user_id?: string | null;
-            /**
-             * @description the agent; memories without one are shared by all
-             * @default null
-             */
-            agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id?: string | null;
-            /**
-             * @description `global`: memories without a project; `project`: memories of the project
-             * @default null
-             */
-            scope?: ("global" | "project") | null;
             /**
              * @description the memories; default: all memories in the scope
              * @default null
              */
             ids?: string[] | null;
             /**
-             * @description count without deleting
+             * @description count what would change, and change nothing
              * @default false
              */
             dry_run?: boolean;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /** @description the project; memories without one are shared by all */
+            project?: string | null;
+            /** @description the user; memories without one are shared by all */
+            user_id?: string | null;
+            /** @description the agent; memories without one are shared by all */
+            agent_id?: string | null;
+            /** @description the session: orders turns, hides nothing */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
         } & ({
             ids: unknown[];
         } | {
@@ -1975,9 +1498,569 @@ export interface components {
             agent_id?: string;
             session_id: string;
         });
-        /** @description Run all maintenance that is due. */
+        /** @description A custom profile. */
+        ProfileText: {
+            /** @description TOML, as described in docs/how-to/own-profile.md */
+            toml: string;
+        };
+        /** @description Return the memories that answer `query`, best first, each with its score taken apart. */
+        RecallRequest: {
+            /** @description the query, in words */
+            query: string;
+            /**
+             * @description maximum number of hits; default: the profile's
+             * @default null
+             */
+            limit?: number | null;
+            /**
+             * @description ranking profile: a name, or one of your own
+             * @default null
+             */
+            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
+            /**
+             * @description minimum score, on the profile's scale
+             * @default null
+             */
+            min_score?: number | null;
+            /**
+             * @description only memories with all of these tags
+             * @default []
+             */
+            tags?: string[];
+            /**
+             * @description only memories of these kinds
+             * @default []
+             */
+            kinds?: string[];
+            /**
+             * @description only memories in these tiers
+             * @default []
+             */
+            tiers?: ("working" | "episodic" | "semantic")[];
+            /**
+             * @description only memories of these sessions
+             * @default []
+             */
+            sessions?: string[];
+            /**
+             * @description created at or after this time
+             * @default null
+             */
+            since?: (string) | null;
+            /**
+             * @description created before this time
+             * @default null
+             */
+            until?: (string) | null;
+            /**
+             * @description do not update counters
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description answer as of this time (2026-05-01, 2d)
+             * @default null
+             */
+            as_of?: (string) | null;
+            /**
+             * @description time of the query; default: as_of, or the present
+             * @default null
+             */
+            now?: (string) | null;
+            /**
+             * @description milliseconds for embedding and reranking; then they are skipped
+             * @default null
+             */
+            deadline_ms?: number | null;
+            /**
+             * @description weights of signals that override the profile's, by label
+             * @default null
+             */
+            weights?: {
+                [key: string]: number;
+            } | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Return the answer of `recall` to each of several questions, in order, faster than one by one. */
+        RecallManyRequest: {
+            /** @description the queries, in words; up to 32 over HTTP */
+            queries: string[];
+            /**
+             * @description maximum number of hits; default: the profile's
+             * @default null
+             */
+            limit?: number | null;
+            /**
+             * @description ranking profile: a name, or one of your own
+             * @default null
+             */
+            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
+            /**
+             * @description minimum score, on the profile's scale
+             * @default null
+             */
+            min_score?: number | null;
+            /**
+             * @description only memories with all of these tags
+             * @default []
+             */
+            tags?: string[];
+            /**
+             * @description only memories of these kinds
+             * @default []
+             */
+            kinds?: string[];
+            /**
+             * @description only memories in these tiers
+             * @default []
+             */
+            tiers?: ("working" | "episodic" | "semantic")[];
+            /**
+             * @description only memories of these sessions
+             * @default []
+             */
+            sessions?: string[];
+            /**
+             * @description created at or after this time
+             * @default null
+             */
+            since?: (string) | null;
+            /**
+             * @description created before this time
+             * @default null
+             */
+            until?: (string) | null;
+            /**
+             * @description do not update counters
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description answer as of this time (2026-05-01, 2d)
+             * @default null
+             */
+            as_of?: (string) | null;
+            /**
+             * @description time of the query; default: as_of, or the present
+             * @default null
+             */
+            now?: (string) | null;
+            /**
+             * @description milliseconds for embedding and reranking; then they are skipped
+             * @default null
+             */
+            deadline_ms?: number | null;
+            /**
+             * @description weights of signals that override the profile's, by label
+             * @default null
+             */
+            weights?: {
+                [key: string]: number;
+            } | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Return memories by similarity and by proximity to the entities of the query in the entity graph. */
+        GraphRecallRequest: {
+            /** @description the query, in words */
+            query: string;
+            /**
+             * @description share of the proximity, 0 to 1; default: the profile's
+             * @default null
+             */
+            graph_weight?: number | null;
+            /**
+             * @description maximum distance in the graph; default: the profile's
+             * @default null
+             */
+            max_hops?: number | null;
+            /**
+             * @description maximum number of hits; default: the profile's
+             * @default null
+             */
+            limit?: number | null;
+            /**
+             * @description ranking profile: a name, or one of your own
+             * @default null
+             */
+            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
+            /**
+             * @description only memories with all of these tags
+             * @default []
+             */
+            tags?: string[];
+            /**
+             * @description do not update counters
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description time of the query; default: as_of, or the present
+             * @default null
+             */
+            now?: (string) | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Return why a memory (by its whole or short id) is or is not in the answer of `recall` to these arguments. */
+        ExplainRequest: {
+            /** @description the query, in words */
+            query: string;
+            /** @description id of the memory, whole or its last 8 characters */
+            memory_id: string;
+            /**
+             * @description maximum number of hits; default: the profile's
+             * @default null
+             */
+            limit?: number | null;
+            /**
+             * @description ranking profile: a name, or one of your own
+             * @default null
+             */
+            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
+            /**
+             * @description minimum score, on the profile's scale
+             * @default null
+             */
+            min_score?: number | null;
+            /**
+             * @description only memories with all of these tags
+             * @default []
+             */
+            tags?: string[];
+            /**
+             * @description only memories of these kinds
+             * @default []
+             */
+            kinds?: string[];
+            /**
+             * @description only memories in these tiers
+             * @default []
+             */
+            tiers?: ("working" | "episodic" | "semantic")[];
+            /**
+             * @description only memories of these sessions
+             * @default []
+             */
+            sessions?: string[];
+            /**
+             * @description created at or after this time
+             * @default null
+             */
+            since?: (string) | null;
+            /**
+             * @description created before this time
+             * @default null
+             */
+            until?: (string) | null;
+            /**
+             * @description answer as of this time (2026-05-01, 2d)
+             * @default null
+             */
+            as_of?: (string) | null;
+            /**
+             * @description time of the query; default: as_of, or the present
+             * @default null
+             */
+            now?: (string) | null;
+            /**
+             * @description milliseconds for embedding and reranking; then they are skipped
+             * @default null
+             */
+            deadline_ms?: number | null;
+            /**
+             * @description weights of signals that override the profile's, by label
+             * @default null
+             */
+            weights?: {
+                [key: string]: number;
+            } | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first. */
+        ContextRequest: {
+            /** @description the query, in words */
+            query: string;
+            /**
+             * @description maximum tokens of the text
+             * @default 2000
+             */
+            budget_tokens?: number;
+            /**
+             * @description maximum number of hits; default: the profile's
+             * @default null
+             */
+            limit?: number | null;
+            /**
+             * @description ranking profile: a name, or one of your own
+             * @default null
+             */
+            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
+            /**
+             * @description minimum score, on the profile's scale
+             * @default null
+             */
+            min_score?: number | null;
+            /**
+             * @description only memories with all of these tags
+             * @default []
+             */
+            tags?: string[];
+            /**
+             * @description do not update counters
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description time of the query; default: as_of, or the present
+             * @default null
+             */
+            now?: (string) | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Move the session's memories to the tiers that they have earned, and return which moved. */
+        EndSessionRequest: {
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Move the visible memories to the tiers that they have earned, all or none, and return which moved. */
+        ConsolidateRequest: {
+            /**
+             * @description count what would change, and change nothing
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Consolidate, then sum up each cluster of related memories in one semantic memory that names its sources. */
+        ReflectRequest: {
+            /**
+             * @description count what would change, and change nothing
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
+        /** @description Do all maintenance that is due, for every scope of the tenant, and return what was done. */
         UpkeepRequest: {
-            /** @default false */
+            /**
+             * @description count what would change, and change nothing
+             * @default false
+             */
             dry_run?: boolean;
         };
         /** @description Problem details (RFC 9457). */
@@ -2160,31 +2243,31 @@ export type Scope = components['schemas']['Scope'];
 export type Relation = components['schemas']['Relation'];
 export type Replacement = components['schemas']['Replacement'];
 export type Contradiction = components['schemas']['Contradiction'];
-export type Page = components['schemas']['Page'];
-export type OutOfScope = components['schemas']['OutOfScope'];
-export type Version = components['schemas']['Version'];
-export type ReviewPage = components['schemas']['ReviewPage'];
-export type ReviewItem = components['schemas']['ReviewItem'];
-export type ChangesPage = components['schemas']['ChangesPage'];
-export type ActivityDay = components['schemas']['ActivityDay'];
+export type Erased = components['schemas']['Erased'];
 export type Recall = components['schemas']['Recall'];
 export type Hit = components['schemas']['Hit'];
 export type ScoreDetail = components['schemas']['ScoreDetail'];
 export type Via = components['schemas']['Via'];
 export type Intent = components['schemas']['Intent'];
 export type TimeCue = components['schemas']['TimeCue'];
-export type Context = components['schemas']['Context'];
+export type OutOfScope = components['schemas']['OutOfScope'];
 export type Explanation = components['schemas']['Explanation'];
 export type Waypoint = components['schemas']['Waypoint'];
 export type Part = components['schemas']['Part'];
-export type ReflectReport = components['schemas']['ReflectReport'];
-export type ConsolidateReport = components['schemas']['ConsolidateReport'];
-export type SessionReport = components['schemas']['SessionReport'];
+export type Context = components['schemas']['Context'];
+export type Page = components['schemas']['Page'];
 export type Stats = components['schemas']['Stats'];
+export type Version = components['schemas']['Version'];
+export type ReviewPage = components['schemas']['ReviewPage'];
+export type ReviewItem = components['schemas']['ReviewItem'];
+export type ChangesPage = components['schemas']['ChangesPage'];
+export type ActivityDay = components['schemas']['ActivityDay'];
 export type RecallLogPage = components['schemas']['RecallLogPage'];
 export type LoggedRecall = components['schemas']['LoggedRecall'];
 export type LoggedHit = components['schemas']['LoggedHit'];
-export type Erased = components['schemas']['Erased'];
+export type SessionReport = components['schemas']['SessionReport'];
+export type ConsolidateReport = components['schemas']['ConsolidateReport'];
+export type ReflectReport = components['schemas']['ReflectReport'];
 export type UpkeepReport = components['schemas']['UpkeepReport'];
 export type TransferReport = components['schemas']['TransferReport'];
 export type RememberRequest = components['schemas']['RememberRequest'];
@@ -2196,15 +2279,16 @@ export type IngestRequest = components['schemas']['IngestRequest'];
 export type UpdateRequest = components['schemas']['UpdateRequest'];
 export type RestoreRequest = components['schemas']['RestoreRequest'];
 export type DismissRequest = components['schemas']['DismissRequest'];
+export type EraseRequest = components['schemas']['EraseRequest'];
 export type ProfileText = components['schemas']['ProfileText'];
 export type RecallRequest = components['schemas']['RecallRequest'];
 export type RecallManyRequest = components['schemas']['RecallManyRequest'];
 export type GraphRecallRequest = components['schemas']['GraphRecallRequest'];
-export type ContextRequest = components['schemas']['ContextRequest'];
 export type ExplainRequest = components['schemas']['ExplainRequest'];
-export type ConsolidateRequest = components['schemas']['ConsolidateRequest'];
+export type ContextRequest = components['schemas']['ContextRequest'];
 export type EndSessionRequest = components['schemas']['EndSessionRequest'];
-export type EraseRequest = components['schemas']['EraseRequest'];
+export type ConsolidateRequest = components['schemas']['ConsolidateRequest'];
+export type ReflectRequest = components['schemas']['ReflectRequest'];
 export type UpkeepRequest = components['schemas']['UpkeepRequest'];
 export type Problem = components['schemas']['Problem'];
 export type Response400 = components['responses']['400'];
@@ -2231,7 +2315,25 @@ export interface operations {
     list: {
         parameters: {
             query?: {
-                /** @description exact match; * for any */
+                /** @description only memories with all of these tags */
+                tags?: string[];
+                /** @description only memories of these kinds */
+                kinds?: string[];
+                /** @description only memories in these tiers */
+                tiers?: ("working" | "episodic" | "semantic")[];
+                /** @description only memories of these sessions */
+                sessions?: string[];
+                /** @description only memories of these facts, by their fact_key */
+                fact_keys?: string[];
+                /** @description created at or after this time */
+                since?: string;
+                /** @description created before this time */
+                until?: string;
+                /** @description maximum number of items on the page */
+                limit?: number;
+                /** @description cursor of the previous page */
+                cursor?: string;
+                /** @description the environment, matched exactly; * for any */
                 environment?: string;
                 /** @description the project; memories without one are shared by all */
                 project?: string;
@@ -2241,25 +2343,8 @@ export interface operations {
                 agent_id?: string;
                 /** @description the session: orders turns, hides nothing */
                 session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
                 scope?: "global" | "project";
-                /** @description only memories with all of these tags */
-                tags?: string[];
-                /** @description only memories of these kinds */
-                kinds?: string[];
-                /** @description only memories in these tiers */
-                tiers?: ("working" | "episodic" | "semantic")[];
-                /** @description only memories of these sessions */
-                sessions?: string[];
-                /** @description earliest created_at, inclusive */
-                since?: string;
-                /** @description latest created_at, exclusive */
-                until?: string;
-                /** @description only memories of these facts, by their fact_key */
-                fact_keys?: string[];
-                limit?: number;
-                /** @description cursor of the previous page */
-                cursor?: string;
             };
             header?: never;
             path?: never;
@@ -2434,7 +2519,7 @@ export interface operations {
     get: {
         parameters: {
             query?: {
-                /** @description exact match; * for any */
+                /** @description the environment, matched exactly; * for any */
                 environment?: string;
                 /** @description the project; memories without one are shared by all */
                 project?: string;
@@ -2444,7 +2529,7 @@ export interface operations {
                 agent_id?: string;
                 /** @description the session: orders turns, hides nothing */
                 session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
                 scope?: "global" | "project";
             };
             header?: {
@@ -2452,7 +2537,7 @@ export interface operations {
                 "If-None-Match"?: string;
             };
             path: {
-                /** @description whole, or its last 8 characters */
+                /** @description id of the memory, whole or its last 8 characters */
                 id: string;
             };
             cookie?: never;
@@ -2498,7 +2583,13 @@ export interface operations {
     forget: {
         parameters: {
             query?: {
-                /** @description exact match; * for any */
+                /** @description reason for the change, for the history */
+                reason?: string;
+                /** @description refused unless the memory has this version */
+                if_version?: number;
+                /** @description idempotency key: a retry under it returns the first receipt */
+                key?: string;
+                /** @description the environment, matched exactly; * for any */
                 environment?: string;
                 /** @description the project; memories without one are shared by all */
                 project?: string;
@@ -2508,11 +2599,8 @@ export interface operations {
                 agent_id?: string;
                 /** @description the session: orders turns, hides nothing */
                 session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
                 scope?: "global" | "project";
-                reason?: string;
-                if_version?: number;
-                key?: string;
             };
             header?: {
                 /** @description a retry with it writes nothing */
@@ -2521,7 +2609,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description whole, or its last 8 characters */
+                /** @description id of the memory, whole or its last 8 characters */
                 id: string;
             };
             cookie?: never;
@@ -2570,6 +2658,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
+                /** @description id of the memory, whole or its last 8 characters */
                 id: string;
             };
             cookie?: never;
@@ -2620,60 +2709,6 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    history: {
-        parameters: {
-            query?: {
-                /** @description exact match; * for any */
-                environment?: string;
-                /** @description the project; memories without one are shared by all */
-                project?: string;
-                /** @description the user; memories without one are shared by all */
-                user_id?: string;
-                /** @description the agent; memories without one are shared by all */
-                agent_id?: string;
-                /** @description the session: orders turns, hides nothing */
-                session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
-                scope?: "global" | "project";
-            };
-            header?: never;
-            path: {
-                /** @description whole, or its last 8 characters */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        versions: components["schemas"]["Version"][];
-                    };
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Not Found */
-            404: components["responses"]["404"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
     restore: {
         parameters: {
             query?: never;
@@ -2682,7 +2717,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description whole, or its last 8 characters */
+                /** @description id of the memory, whole or its last 8 characters */
                 id: string;
             };
             cookie?: never;
@@ -2738,6 +2773,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description id of the memory, whole or its last 8 characters */
                 id: string;
             };
             cookie?: never;
@@ -2788,32 +2824,18 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    review: {
+    erase: {
         parameters: {
-            query?: {
-                /** @description exact match; * for any */
-                environment?: string;
-                /** @description the project; memories without one are shared by all */
-                project?: string;
-                /** @description the user; memories without one are shared by all */
-                user_id?: string;
-                /** @description the agent; memories without one are shared by all */
-                agent_id?: string;
-                /** @description the session: orders turns, hides nothing */
-                session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
-                scope?: "global" | "project";
-                /** @description only problems of this memory */
-                id?: string;
-                limit?: number;
-                /** @description cursor of the previous page */
-                cursor?: string;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EraseRequest"];
+            };
+        };
         responses: {
             /** @description Done. */
             200: {
@@ -2821,7 +2843,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReviewPage"];
+                    "application/json": components["schemas"]["Erased"];
                 };
             };
             /** @description Bad Request */
@@ -2832,123 +2854,24 @@ export interface operations {
             403: components["responses"]["403"];
             /** @description Not Found */
             404: components["responses"]["404"];
+            /** @description Request Timeout */
+            408: components["responses"]["408"];
+            /** @description Conflict */
+            409: components["responses"]["409"];
+            /** @description Precondition Failed */
+            412: components["responses"]["412"];
+            /** @description Request Entity Too Large */
+            413: components["responses"]["413"];
+            /** @description Unsupported Media Type */
+            415: components["responses"]["415"];
             /** @description Unprocessable Entity */
             422: components["responses"]["422"];
             /** @description Too Many Requests */
             429: components["responses"]["429"];
             /** @description Internal Server Error */
             500: components["responses"]["500"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    changes: {
-        parameters: {
-            query?: {
-                /** @description exact match; * for any */
-                environment?: string;
-                /** @description the project; memories without one are shared by all */
-                project?: string;
-                /** @description the user; memories without one are shared by all */
-                user_id?: string;
-                /** @description the agent; memories without one are shared by all */
-                agent_id?: string;
-                /** @description the session: orders turns, hides nothing */
-                session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
-                scope?: "global" | "project";
-                /** @description earliest time of a change, inclusive */
-                since?: string;
-                /** @description latest time of a change, exclusive */
-                until?: string;
-                /** @description only this change */
-                change?: "create" | "update" | "supersede" | "forget" | "restore" | "promote" | "expire" | "reflect" | "stale";
-                /** @description only by this author: agent:NAME, user:NAME or upkeep */
-                changed_by?: string;
-                limit?: number;
-                /** @description cursor of the previous page */
-                cursor?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ChangesPage"];
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    activity: {
-        parameters: {
-            query?: {
-                /** @description exact match; * for any */
-                environment?: string;
-                /** @description the project; memories without one are shared by all */
-                project?: string;
-                /** @description the user; memories without one are shared by all */
-                user_id?: string;
-                /** @description the agent; memories without one are shared by all */
-                agent_id?: string;
-                /** @description the session: orders turns, hides nothing */
-                session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
-                scope?: "global" | "project";
-                /** @description earliest time of a change, inclusive */
-                since?: string;
-                /** @description latest time of a change, exclusive */
-                until?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        days: components["schemas"]["ActivityDay"][];
-                    };
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
+            /** @description Bad Gateway */
+            502: components["responses"]["502"];
             /** @description Service Unavailable */
             503: components["responses"]["503"];
         };
@@ -3047,52 +2970,6 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    context: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ContextRequest"];
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Context"];
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Request Timeout */
-            408: components["responses"]["408"];
-            /** @description Request Entity Too Large */
-            413: components["responses"]["413"];
-            /** @description Unsupported Media Type */
-            415: components["responses"]["415"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Bad Gateway */
-            502: components["responses"]["502"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
     explain: {
         parameters: {
             query?: never;
@@ -3141,16 +3018,16 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    reflect: {
+    context: {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": components["schemas"]["ConsolidateRequest"];
+                "application/json": components["schemas"]["ContextRequest"];
             };
         };
         responses: {
@@ -3160,7 +3037,423 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReflectReport"];
+                    "application/json": components["schemas"]["Context"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Request Timeout */
+            408: components["responses"]["408"];
+            /** @description Request Entity Too Large */
+            413: components["responses"]["413"];
+            /** @description Unsupported Media Type */
+            415: components["responses"]["415"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Bad Gateway */
+            502: components["responses"]["502"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    stats: {
+        parameters: {
+            query?: {
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    history: {
+        parameters: {
+            query?: {
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path: {
+                /** @description id of the memory, whole or its last 8 characters */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        versions: components["schemas"]["Version"][];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Not Found */
+            404: components["responses"]["404"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    review: {
+        parameters: {
+            query?: {
+                /** @description only problems of this memory */
+                id?: string;
+                /** @description maximum number of items on the page */
+                limit?: number;
+                /** @description cursor of the previous page */
+                cursor?: string;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Not Found */
+            404: components["responses"]["404"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    changes: {
+        parameters: {
+            query?: {
+                /** @description only this change */
+                change?: "create" | "update" | "supersede" | "forget" | "restore" | "promote" | "expire" | "reflect" | "stale";
+                /** @description only by this author: agent:NAME, user:NAME or upkeep */
+                changed_by?: string;
+                /** @description changed at or after this time */
+                since?: string;
+                /** @description changed before this time */
+                until?: string;
+                /** @description maximum number of items on the page */
+                limit?: number;
+                /** @description cursor of the previous page */
+                cursor?: string;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangesPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    activity: {
+        parameters: {
+            query?: {
+                /** @description changed at or after this time */
+                since?: string;
+                /** @description changed before this time */
+                until?: string;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        days: components["schemas"]["ActivityDay"][];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    recalls: {
+        parameters: {
+            query?: {
+                /** @description a part of the question, in upper or lower case */
+                query?: string;
+                /** @description only this entry */
+                id?: string;
+                /** @description only recalls that returned this memory */
+                memory_id?: string;
+                /** @description maximum number of items on the page */
+                limit?: number;
+                /** @description cursor of the previous page */
+                cursor?: string;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description only recalls of this session */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecallLogPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Not Found */
+            404: components["responses"]["404"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    help: {
+        parameters: {
+            query?: {
+                /** @description the topic; default: the verbs */
+                topic?: "contradictions" | "explain" | "fields" | "profiles" | "scope" | "verbs" | "versions" | "writes";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        text: string;
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    end_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the session that ends */
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["EndSessionRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionReport"];
                 };
             };
             /** @description Bad Request */
@@ -3241,18 +3534,16 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
-    end_session: {
+    reflect: {
         parameters: {
             query?: never;
             header?: never;
-            path: {
-                session_id: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["EndSessionRequest"];
+                "application/json": components["schemas"]["ReflectRequest"];
             };
         };
         responses: {
@@ -3262,7 +3553,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionReport"];
+                    "application/json": components["schemas"]["ReflectReport"];
                 };
             };
             /** @description Bad Request */
@@ -3271,200 +3562,6 @@ export interface operations {
             401: components["responses"]["401"];
             /** @description Forbidden */
             403: components["responses"]["403"];
-            /** @description Request Timeout */
-            408: components["responses"]["408"];
-            /** @description Conflict */
-            409: components["responses"]["409"];
-            /** @description Precondition Failed */
-            412: components["responses"]["412"];
-            /** @description Request Entity Too Large */
-            413: components["responses"]["413"];
-            /** @description Unsupported Media Type */
-            415: components["responses"]["415"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Bad Gateway */
-            502: components["responses"]["502"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    stats: {
-        parameters: {
-            query?: {
-                /** @description exact match; * for any */
-                environment?: string;
-                /** @description the project; memories without one are shared by all */
-                project?: string;
-                /** @description the user; memories without one are shared by all */
-                user_id?: string;
-                /** @description the agent; memories without one are shared by all */
-                agent_id?: string;
-                /** @description the session: orders turns, hides nothing */
-                session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
-                scope?: "global" | "project";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Stats"];
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    recalls: {
-        parameters: {
-            query?: {
-                /** @description exact match; * for any */
-                environment?: string;
-                /** @description the project; memories without one are shared by all */
-                project?: string;
-                /** @description the user; memories without one are shared by all */
-                user_id?: string;
-                /** @description the agent; memories without one are shared by all */
-                agent_id?: string;
-                /** @description only recalls of this session */
-                session_id?: string;
-                /** @description a part of the question */
-                query?: string;
-                /** @description only this entry */
-                id?: string;
-                /** @description only recalls that returned this memory */
-                memory_id?: string;
-                limit?: number;
-                /** @description cursor of the previous page */
-                cursor?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RecallLogPage"];
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Not Found */
-            404: components["responses"]["404"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    help: {
-        parameters: {
-            query?: {
-                topic?: "contradictions" | "explain" | "fields" | "profiles" | "scope" | "verbs" | "versions" | "writes";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        text: string;
-                    };
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Unprocessable Entity */
-            422: components["responses"]["422"];
-            /** @description Too Many Requests */
-            429: components["responses"]["429"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    erase: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["EraseRequest"];
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Erased"];
-                };
-            };
-            /** @description Bad Request */
-            400: components["responses"]["400"];
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Not Found */
-            404: components["responses"]["404"];
             /** @description Request Timeout */
             408: components["responses"]["408"];
             /** @description Conflict */
@@ -3540,7 +3637,7 @@ export interface operations {
     export: {
         parameters: {
             query?: {
-                /** @description exact match; * for any */
+                /** @description the environment, matched exactly; * for any */
                 environment?: string;
                 /** @description the project; memories without one are shared by all */
                 project?: string;
@@ -3550,7 +3647,7 @@ export interface operations {
                 agent_id?: string;
                 /** @description the session: orders turns, hides nothing */
                 session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
                 scope?: "global" | "project";
             };
             header?: never;
@@ -3587,7 +3684,13 @@ export interface operations {
     import_: {
         parameters: {
             query?: {
-                /** @description exact match; * for any */
+                /** @description the other system whose export it is; default: lines of JSON */
+                source?: "chatgpt" | "claude" | "claude-code" | "graphiti" | "langgraph" | "letta" | "markdown" | "mcp-memory-service" | "mcp-server-memory" | "mem0" | "mempalace" | "obsidian" | "zep";
+                /** @description at an invalid record: `stop` stores nothing, `skip` leaves it out */
+                on_error?: "stop" | "skip";
+                /** @description count what would change, and change nothing */
+                dry_run?: boolean;
+                /** @description the environment, matched exactly; * for any */
                 environment?: string;
                 /** @description the project; memories without one are shared by all */
                 project?: string;
@@ -3597,14 +3700,8 @@ export interface operations {
                 agent_id?: string;
                 /** @description the session: orders turns, hides nothing */
                 session_id?: string;
-                /** @description `global`: memories without a project; `project`: memories of the project */
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
                 scope?: "global" | "project";
-                /** @description the other system whose export it is; default: lines of JSON */
-                source?: "chatgpt" | "claude" | "claude-code" | "graphiti" | "langgraph" | "letta" | "markdown" | "mcp-memory-service" | "mcp-server-memory" | "mem0" | "mempalace" | "obsidian" | "zep";
-                /** @description for an invalid line: store nothing, or skip it */
-                on_error?: "stop" | "skip";
-                /** @description check everything, and count without storing */
-                dry_run?: boolean;
             };
             header?: never;
             path?: never;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from salience.cli.options import CALLER, RECALL, Call, command, pick
+from salience.cli.options import FLAGS, Call, command, options
 from salience.cli.output import FAILED, complain, is_interactive, sanitize, truncate
 from salience.errors import SalienceError
 from salience.records.answers import replacement, said
@@ -25,12 +25,13 @@ below. Use those that help, prefer newer ones where they differ, and say so if y
 """
 BUDGET: Final = 1000
 """Maximum tokens of memories for an answer."""
+OPTIONS: Final = {name: one for name, one in options("context").items() if name in ("profile", *FLAGS, "scope")}
 RECENT: Final = 6
 """Messages of this conversation that the model sees; memories bring back the older ones."""
 HELP: Final = "/why ID: why it was recalled, or not. /forget ID. /quit. Recalled memories are shown with their scores."
 
 
-@command(app, options=pick(RECALL, "profile") | CALLER, json=False)
+@command(app, options=OPTIONS, json=False)
 def chat(
     call: Call,
     session_id: Annotated[

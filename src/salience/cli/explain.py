@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from salience.cli.options import RECALL, SCOPE, Call, Id, QueryText, command
+from salience.cli.options import Call, Id, QueryText, command, options
 from salience.cli.output import Answer, one_line, sanitize, tsv
 from salience.help import TOPICS
 
@@ -20,7 +20,7 @@ MARKS: Final = {
 """Outcome of a step -> its symbol and style."""
 
 
-@command(app, options={name: one for name, one in RECALL.items() if name != "dry_run"} | SCOPE)
+@command(app, options=options("explain", "query memory_id"))
 def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     """Explain why a memory is, or is not, in an answer.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from salience.cli.options import SCOPE, SOURCES, STDIN, Call, command
+from salience.cli.options import STDIN, Call, command, options
 from salience.cli.output import Advance, Answer, one_line, progress, so_far
 from salience.errors import ImportLineError, InputError, Words
 
@@ -53,7 +53,7 @@ class Loaded:
     kinds: Mapping[str, int] = field(default_factory=dict)
 
 
-@command(app, options=SCOPE)
+@command(app, options=options("ingest", "messages"))
 def ingest(call: Call, paths: Paths, pattern: Glob = None) -> Answer:
     """Store conversations, turn by turn.
 
@@ -66,17 +66,11 @@ def ingest(call: Call, paths: Paths, pattern: Glob = None) -> Answer:
     return _load(call, "ingested", _matched(paths, pattern), _ingest, _count_turns)
 
 
-@command(app, "import", options=SCOPE)
+@command(app, "import", options=options("import_", "on_error dry_run"))
 def import_(
     call: Call,
     paths: Paths,
     pattern: Glob = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="SOURCE", help="Read the export of another system: mem0, zep, ...", autocompletion=SOURCES
-        ),
-    ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
         typer.Option(
@@ -93,12 +87,13 @@ def import_(
     The scope options apply to coordinates that a draft or record does not name; memories of an export keep theirs. A
     memory that already exists is left unchanged.
     """
+    source = call.given.pop("source", None)
     load = partial(_import, source=source, on_error=on_error, dry_run=dry_run)
     count = _count if source is None else None
     return _load(call, "imported", _matched(paths, pattern, whole=source is not None), load, count, dry_run)
 
 
-@command(app, options=SCOPE)
+@command(app, options=options("export"))
 def export(
     call: Call,
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A new file. Default: standard output.")] = None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from salience.cli.options import CALLER, DRY_RUN, Call, DryRun, Yes, command
+from salience.cli.options import Call, DryRun, Yes, command, options
 from salience.cli.output import (
     FAILED,
     LONGEST,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@command(app, options=DRY_RUN | CALLER)
+@command(app, options=options("consolidate"))
 def consolidate(call: Call) -> Answer:
     """Move memories to the tiers that they have earned.
 
@@ -57,7 +57,7 @@ def consolidate(call: Call) -> Answer:
     return Answer(found, lines, "\n".join(lines + ([] if found.examined else [SCOPE_HINT])))
 
 
-@command(app, options=DRY_RUN | CALLER)
+@command(app, options=options("reflect"))
 def reflect(call: Call) -> Answer:
     """Summarise memories that belong together.
 

@@ -7,26 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from salience.cli.options import (
-    CALLER,
-    CHANGES,
-    FIELDS,
-    IF_VERSION,
-    KEY,
-    REASON,
-    RECALL,
-    SCOPE,
-    Call,
-    Id,
-    QueryText,
-    Yes,
-    command,
-    from_stdin,
-    instant,
-    now,
-    option,
-    pick,
-)
+from salience.cli.options import Call, Id, QueryText, Yes, command, from_stdin, now, options
 from salience.cli.output import FAILED, SCOPE_HINT, Answer, UnconfirmedError, is_interactive, out_of_scope, sanitize
 from salience.errors import InputError, Words
 
@@ -37,20 +18,9 @@ ERASE_WARNING: Final = (
     "Exports and backups keep what they hold."
 )
 Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]
-SUPERSEDES: Final = {"supersedes": option(str, "--supersedes", "ID", "The older memory that this one replaces.")}
-REMEMBER: Final = (
-    FIELDS
-    | SUPERSEDES
-    | {
-        "created_at": option(
-            str, "--created-at", "TIME", "Time of the event: 2026-05-01, 2d, yesterday or ISO 8601.", instant
-        ),
-        "duplicate": option(bool, "--duplicate", None, "Store it even if a current memory has the same text."),
-    }
-)
 
 
-@command(app, options=REMEMBER | SCOPE)
+@command(app, options=options("remember", "content"))
 def remember(
     call: Call,
     content: Annotated[str, typer.Argument(metavar="CONTENT", help="The text; - reads it from standard input.")],
@@ -63,7 +33,7 @@ def remember(
         return results.receipt(engine.remember(text, **call.given))
 
 
-@command(app, options=RECALL | SCOPE)
+@command(app, options=options("recall", "query"))
 def recall(
     call: Call,
     query: QueryText,
@@ -89,13 +59,7 @@ def recall(
         return results.recall(engine.recall(query, **call.given), current, explain)
 
 
-GRAPH: Final = {
-    "graph_weight": option(float, "--graph-weight", "NUMBER", "Share of the graph, 0 to 1."),
-    "max_hops": option(int, "--max-hops", "N", "Maximum distance in the graph, 0 to 10."),
-}
-
-
-@command(app, "graph-recall", options=GRAPH | pick(RECALL, "limit profile tags dry_run") | SCOPE)
+@command(app, "graph-recall", options=options("graph_recall", "query"))
 def graph_recall(call: Call, query: QueryText, explain: Explain = False) -> Answer:
     """Find memories by similarity and by the entities of a question.
 
@@ -108,24 +72,20 @@ def graph_recall(call: Call, query: QueryText, explain: Explain = False) -> Answ
         return results.recall(engine.graph_recall(query, **call.given), now(engine), explain)
 
 
-@command(app, options=pick(RECALL, "limit profile min_score tags dry_run") | SCOPE)
-def context(
-    call: Call,
-    query: QueryText,
-    budget_tokens: Annotated[int, typer.Option("--budget", metavar="TOKENS", help="Maximum number of tokens.")] = 2000,
-) -> Answer:
+@command(app, options=options("context", "query"))
+def context(call: Call, query: QueryText) -> Answer:
     """Print memories quoted as data for a prompt.
 
     Bootstrap memories come first, then those for the question, as many as fit the budget.
     """
     with call.engine() as engine:
-        packed = engine.context(query, budget_tokens=budget_tokens, **call.given)
+        packed = engine.context(query, **call.given)
     for line in out_of_scope(packed.out_of_scope):
         typer.echo(line, err=True)  # standard output is for the prompt
     return Answer(packed, map(sanitize, packed.text.splitlines()))
 
 
-@command(app, options=SCOPE)
+@command(app, options=options("get", "id"))
 def get(call: Call, id: Id) -> Answer:
     """Show one memory with all its fields."""
     from salience.cli import results
@@ -134,24 +94,16 @@ def get(call: Call, id: Id) -> Answer:
         return results.memory(engine.get(id, **call.given))
 
 
-@command(app, "list", options=pick(RECALL, "tags kinds tiers sessions since until") | SCOPE)
-def list_(
-    call: Call,
-    fact_keys: Annotated[
-        list[str] | None, typer.Option("--fact-key", metavar="KEY", help="Only memories of this fact; may be repeated.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Memories per page, 1 to 1000.")] = 100,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
-) -> Answer:
+@command(app, "list", options=options("list"))
+def list_(call: Call) -> Answer:
     """List memories in the order of storing, page by page."""
     from salience.cli import results
 
     with call.engine() as engine:
-        found = engine.list(fact_keys=fact_keys or (), limit=limit, cursor=cursor, **call.given)
-        return results.page(found, now(engine))
+        return results.page(engine.list(**call.given), now(engine))
 
 
-@command(app, options=SCOPE)
+@command(app, options=options("stats"))
 def stats(call: Call) -> Answer:
     """Count memories by kind, tier, project, user and agent."""
     from salience.cli import results
@@ -160,17 +112,10 @@ def stats(call: Call) -> Answer:
         return results.stats(engine.stats(**call.given))
 
 
-@command(app, options=CALLER)
+@command(app, options=options("recalls", "query"))
 def recalls(
     call: Call,
     query: Annotated[str | None, typer.Argument(metavar="TEXT", help="A part of the question.")] = None,
-    session_id: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only of this session.")] = None,
-    id: Annotated[str | None, typer.Option(metavar="ID", help="Only this entry.")] = None,
-    memory_id: Annotated[
-        str | None, typer.Option("--memory", metavar="ID", help="Only recalls that returned this memory.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Entries per page, 1 to 1000.")] = 100,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
 ) -> Answer:
     """List past recalls with their questions, newest first.
 
@@ -180,13 +125,10 @@ def recalls(
     from salience.cli import results
 
     with call.engine() as engine:
-        found = engine.recalls(
-            query, id=id, memory_id=memory_id, limit=limit, cursor=cursor, session_id=session_id, **call.given
-        )
-        return results.recall_log(found, now(engine))
+        return results.recall_log(engine.recalls(query, **call.given), now(engine))
 
 
-@command(app, options=FIELDS | SUPERSEDES | REASON | IF_VERSION | SCOPE)
+@command(app, options=options("update", "id content"))
 def update(
     call: Call,
     id: Id,
@@ -223,7 +165,7 @@ def update(
         return results.receipt(engine.update(id, **changes))
 
 
-@command(app, options=REASON | IF_VERSION | KEY | SCOPE)
+@command(app, options=options("forget", "id"))
 def forget(call: Call, id: Id) -> Answer:
     """Hide a memory from every recall; nothing is lost."""
     from salience.cli import results
@@ -232,15 +174,8 @@ def forget(call: Call, id: Id) -> Answer:
         return results.receipt(engine.forget(id, **call.given))
 
 
-@command(app, options=REASON | KEY | SCOPE)
-def restore(
-    call: Call,
-    id: Id,
-    version: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Version from the history. Default: the last before it was forgotten."),
-    ] = None,
-) -> Answer:
+@command(app, options=options("restore", "id"))
+def restore(call: Call, id: Id) -> Answer:
     """Bring back a memory, or an older version of it.
 
     Without --version, a forgotten or expired memory is live again as it was. With it, the memory is as in that version.
@@ -249,10 +184,10 @@ def restore(
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.receipt(engine.restore(id, version, **call.given))
+        return results.receipt(engine.restore(id, **call.given))
 
 
-@command(app, options=SCOPE)
+@command(app, options=options("history", "id"))
 def history(call: Call, id: Id) -> Answer:
     """Show every version of a memory: who changed what.
 
@@ -265,7 +200,7 @@ def history(call: Call, id: Id) -> Answer:
         return results.history(engine.history(id, **call.given))
 
 
-@command(app, options=SCOPE)
+@command(app, options=options("erase", "ids dry_run"))
 def erase(
     call: Call,
     ids: Annotated[
@@ -304,7 +239,7 @@ def erase(
     )
 
 
-@command(app, "end-session", options=CALLER)
+@command(app, "end-session", options=options("end_session", "session_id"))
 def end_session(
     call: Call, session_id: Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
 ) -> Answer:
@@ -317,12 +252,8 @@ def end_session(
     return Answer(report, (head, *report.promoted))
 
 
-@command(app, options=SCOPE)
-def review(
-    call: Call,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Problems per page, 1 to 1000.")] = 20,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
-) -> Answer:
+@command(app, options=options("review"))
+def review(call: Call) -> Answer:
     """List problems to look at, those of the newest memory first.
 
     Problems are pairs of memories that contradict each other, say the same or update one another, stale reflections,
@@ -331,49 +262,34 @@ def review(
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.review(engine.review(limit=limit, cursor=cursor, **call.given))
+        return results.review(engine.review(**call.given))
 
 
-@command(app, options=REASON | SCOPE)
+@command(app, options=options("dismiss", "id other_id"))
 def dismiss(
     call: Call,
     id: Id,
     other: Annotated[
         str | None, typer.Argument(metavar="OTHER", help="The other memory; none for a stale reflection.")
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="List the problem again.")] = False,
 ) -> Answer:
     """Keep a pair of memories, or a stale reflection, out of the review."""
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.receipt(engine.dismiss(id, other, undo=undo, **call.given))
+        return results.receipt(engine.dismiss(id, other, **call.given))
 
 
-CHANGED: Final = {
-    "change": option(str, "--change", "NAME", "Only this change: create, update, forget, ...", complete=CHANGES),
-    "changed_by": option(str, "--by", "AUTHOR", "Only by this author: agent:NAME, user:NAME or upkeep."),
-}
-PERIOD: Final = {
-    "since": option(str, "--since", "TIME", "Changed at or after: 2026-05-01, 2d, yesterday or ISO 8601.", instant),
-    "until": option(str, "--until", "TIME", "Changed before; written as for --since.", instant),
-}
-
-
-@command(app, options=CHANGED | PERIOD | SCOPE)
-def changes(
-    call: Call,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Changes per page, 1 to 1000.")] = 50,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the previous page ended.")] = None,
-) -> Answer:
+@command(app, options=options("changes"))
+def changes(call: Call) -> Answer:
     """List the changes of memories, newest first: who changed what, when and why."""
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.changes(engine.changes(limit=limit, cursor=cursor, **call.given))
+        return results.changes(engine.changes(**call.given))
 
 
-@command(app, options=PERIOD | SCOPE)
+@command(app, options=options("activity"))
 def activity(call: Call) -> Answer:
     """Count the memories created, changed, forgotten and recalled on each day in UTC, by default of the last year."""
     from salience.cli.output import tsv

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from salience.arguments import ID, INSTANT, METADATA, TTL, WEIGHTS, Argument, Json
 from salience.cli.output import Answer, show
 from salience.errors import InputError, Words
+from salience.verbs import ALL
 
 if TYPE_CHECKING:
     from salience.engine import Engine
@@ -164,70 +167,58 @@ def option(
     return Option(Annotated[bool if kind is bool else kind | None, given], parse)
 
 
-_TEXTS: Final = list[str]
-_TIMES: Final = "2026-05-01, 2d, yesterday, 'last week' or ISO 8601; local time unless it has an offset."
 FLAGS: Final = {
     "environment": "--environment", "project": "--project", "user_id": "--user", "agent_id": "--agent",
 }  # fmt: skip
 """Keyword of a coordinate -> its option."""
-SCOPE: Final[dict[str, Option]] = {
-    name: option(str, flag, "NAME", f"{flag[2:].capitalize()}{default}; '*' for any.", _coordinate, "Scope")
-    for (name, flag), default in zip(FLAGS.items(), (" (default: default)", "", "", ""), strict=True)
-} | {
-    "session_id": option(str, "--session", "NAME", "Session.", panel="Scope"),
-    "scope": option(
-        Literal["global", "project"], "--scope", None, "Only memories without a project, or only the project's.",
-        panel="Scope",
-    ),
+_SPELT: Final = {
+    **FLAGS, "session_id": "--session", "tags": "--tag", "kinds": "--kind", "tiers": "--tier", "entities": "--entity",
+    "sessions": "--from-session", "fact_keys": "--fact-key", "changed_by": "--by", "budget_tokens": "--budget",
+    "memory_id": "--memory", "source": "--from",
 }  # fmt: skip
-CALLER: Final = {name: one for name, one in SCOPE.items() if name != "session_id"}
-RECALL: Final[dict[str, Option]] = {
-    "limit": option(int, "--limit", "N", "Maximum number of hits. Default: the profile's limit."),
-    "profile": option(
-        str,
-        "--profile",
-        "NAME",
-        "Ranking profile: a name or the path of a TOML file.",
-        complete=PROFILES,
-    ),
-    "min_score": option(float, "--min-score", "NUMBER", "Minimum score."),
-    "tags": option(_TEXTS, "--tag", "TAG", "Only memories with this tag; may be repeated."),
-    "kinds": option(_TEXTS, "--kind", "KIND", "Only memories of this kind; may be repeated.", complete=KINDS),
-    "tiers": option(
-        _TEXTS, "--tier", "TIER", "Only memories in this tier: working, episodic, semantic.", complete=TIERS
-    ),
-    "sessions": option(_TEXTS, "--from-session", "NAME", "Only memories from this session; may be repeated."),
-    "since": option(str, "--since", "TIME", f"Created at or after: {_TIMES} A day means its start.", instant),
-    "until": option(str, "--until", "TIME", "Created before; written as for --since.", instant),
-    "as_of": option(str, "--as-of", "TIME", f"Answer from the memories stored at this earlier time: {_TIMES}", instant),
-    "now": option(str, "--now", "TIME", f"Take this as the current time: {_TIMES}", instant),
-    "deadline_ms": option(float, "--deadline-ms", "MS", "Skip an embedding or a reranking that takes longer."),
-    "weights": option(_TEXTS, "--weights", "SIGNAL=NUMBER", "Weight of a signal; may be repeated.", _weights),
-    "dry_run": option(bool, "--dry-run", None, "Do not count this as an access."),
-}
-"""Options of recall; other commands that read take some of them."""
-FIELDS: Final[dict[str, Option]] = {
-    "kind": option(str, "--kind", "KIND", "fact, rule, decision, ... or your own.", complete=KINDS),
-    "importance": option(float, "--importance", "NUMBER", "0 to 1. Default: estimated from the text."),
-    "weight": option(float, "--weight", "NUMBER", "Confidence, 0.1 to 1."),
-    "tags": option(_TEXTS, "--tag", "TAG", "A tag; may be repeated."),
-    "entities": option(_TEXTS, "--entity", "NAME", "A named entity; may be repeated. Default: found in the text."),
-    "fact_key": option(str, "--fact-key", "KEY", "Identity of the fact, such as user.theme."),
-    "ttl": option(str, "--ttl", "TIME", "Time to live: 24h, 7d, 2w, or seconds."),
-    "tier": option(str, "--tier", "TIER", "working, episodic or semantic.", complete=TIERS),
-    "metadata": option(str, "--metadata", "JSON", "A JSON object to store with it.", _json),
-    "key": option(str, "--key", "KEY", "Idempotency key: a second call with it changes nothing."),
-}
-"""Fields of a memory that is stored or updated."""
-REASON: Final = {"reason": option(str, "--reason", "TEXT", "Reason of the change, kept in the history.")}
-IF_VERSION: Final = {"if_version": option(int, "--if-version", "N", "Only if the memory is at this version.")}
-KEY: Final = {"key": FIELDS["key"]}
-DRY_RUN: Final = {"dry_run": option(bool, "--dry-run", None, "Show what would change, and change nothing.")}
+"""Argument -> its option, if that is not the name with hyphens."""
+_METAVARS: Final = {
+    "kind": "KIND", "kinds": "KIND", "tags": "TAG", "tier": "TIER", "tiers": "TIER", "memory_type": "TIER",
+    "fact_key": "KEY", "fact_keys": "KEY", "key": "KEY", "reason": "TEXT", "query": "TEXT", "changed_by": "AUTHOR",
+    "source": "SOURCE", "budget_tokens": "TOKENS", "deadline_ms": "MS", "cursor": "CURSOR", "id": "ID",
+}  # fmt: skip
+"""Argument -> what its option takes, if its type does not say it."""
+_COMPLETIONS: Final = {
+    "profile": PROFILES, "kind": KINDS, "kinds": KINDS, "tier": TIERS, "tiers": TIERS, "memory_type": TIERS,
+    "change": CHANGES, "source": SOURCES,
+}  # fmt: skip
+_TIMES: Final = ". Such as 2026-05-01, 2d, yesterday, 'last week' or ISO 8601; local time unless it has an offset"
 
 
-def pick(options: Mapping[str, Option], names: str) -> dict[str, Option]:
-    """Return some of the options, by their names in one text."""
-    return {name: options[name] for name in names.split()}
+def options(verb: str, without: str = "") -> dict[str, Option]:
+    """Return an option for each argument of a verb but those of `without`, which the command takes itself."""
+    taken = {*without.split(), *(name for name, one in ALL[verb].arguments.items() if one.json is None)}
+    return {name: _option(one) for name, one in ALL[verb].arguments.items() if name not in taken}
+
+
+def _option(one: Argument) -> Option:
+    """Return an argument as an option, with its sentence as help."""
+    json, text = one.json or Json(str), one.description.replace("; default:", ". Default:").replace("`", "")
+    kind, metavar = json.type, {int: "N", float: "NUMBER", bool: None}.get(json.type, "NAME")
+    parse: Callable[[str, Any], Any] | None = None
+    if one.name in FLAGS:
+        parse, text = _coordinate, text.replace("; * for any", "") + "; '*' for any"
+    elif one.name == "scope":
+        kind, metavar = Literal["global", "project"], None
+    elif json.items is not None:
+        kind, metavar, text = list[str], "ID" if json.items is ID else metavar, f"{text}; may be repeated"
+    elif json is INSTANT:
+        kind, metavar, parse, text = str, "TIME", instant, re.sub(r" \(.*\)", "", text) + _TIMES
+    elif json is METADATA:
+        kind, metavar, parse = str, "JSON", _json
+    elif json is WEIGHTS:
+        kind, metavar, parse, text = list[str], "SIGNAL=NUMBER", _weights, f"{text}; may be repeated"
+    elif json in (TTL, ID):
+        kind, metavar = str, "TIME" if json is TTL else "ID"
+    flag = _SPELT.get(one.name, f"--{one.name.replace('_', '-')}")
+    panel = "Scope" if one.name in (*FLAGS, "session_id", "scope") else None
+    about = f"{text[0].upper()}{text[1:]}."
+    return option(kind, flag, _METAVARS.get(one.name, metavar), about, parse, panel, _COMPLETIONS.get(one.name))
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, or its last 8 characters.")]
