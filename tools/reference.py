@@ -243,8 +243,8 @@ def _operation(item: Mapping[str, Any], components: Mapping[str, Any]) -> str:
         (
             (
                 f"`{one['name']}`<br>{one['in']}" + ("" if one.get("required") else ", optional"),
-                kind(one["schema"]),
-                prose(one.get("description") or one["schema"].get("description")),
+                kind(one["schema"]) if "schema" in one else f"{_content(one)} in JSON",
+                prose(one.get("description")),
             )
             for one in item.get("parameters", ())
         ),

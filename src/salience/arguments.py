@@ -163,6 +163,7 @@ TTL: Final = Json(
         "examples": ["24h", "7d", "2w", 3600],
     },
 )
+WHERE: Final = Json(dict, {"type": "object", "additionalProperties": True})
 WEIGHTS: Final = Json(dict, {"type": "object", "additionalProperties": number(0, 100).schema})
 
 Names = Sequence[str]
@@ -245,6 +246,10 @@ Sessions = Annotated[Names, listed(NAME), "only memories of these sessions"]
 FactKeys = Annotated[Names, listed(NAME), "only memories of these facts, by their fact_key"]
 Since = Annotated[checks.Instant, INSTANT, "created at or after this time"]
 Until = Annotated[checks.Instant, INSTANT, "created before this time"]
+
+Where = Annotated[
+    Mapping[str, Any], WHERE, 'only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}'
+]  # fmt: skip
 
 # Pages and logs.
 

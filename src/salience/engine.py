@@ -210,8 +210,8 @@ class Engine(Verbs):
         checks.flag("undo", undo)
         return reviews.dismiss(self._flushed, self._scope(where), id, other_id, reason, undo=undo)
 
-    def _erase(self, ids: Sequence[str] | None, *, dry_run: bool, **where: Any) -> Erased:
-        return erase.erase(self._flushed, where, ids, dry_run=dry_run)
+    def _erase(self, ids: Sequence[str] | None, *, where: Mapping[str, Any], dry_run: bool, **scope: Any) -> Erased:
+        return erase.erase(self._flushed, scope, ids, where, dry_run=dry_run)
 
     # Recall
 
@@ -374,12 +374,12 @@ class Engine(Verbs):
     def _export(
         self, file: files.File, *, format: str, overwrite: bool, progress: files.Progress | None, **where: Any
     ) -> TransferReport:
-        scope = self._scope(where)
+        scope, accepts, _ = self._selected(where)
         if checks.choice("format", format, formats.FORMATS) != "jsonl":
             with formats.writer(format, file, overwrite) as write:
-                return export.export_as(self._flushed, scope, write, progress)
+                return export.export_as(self._flushed, scope, accepts, write, progress)
         with files.writing(file, overwrite) as target:
-            return export.export(self._flushed, scope, target, progress)
+            return export.export(self._flushed, scope, accepts, target, progress)
 
     def _import_(
         self,

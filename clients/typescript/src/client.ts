@@ -440,7 +440,7 @@ export class Salience {
     for (const [field, value] of Object.entries(args)) {
       for (const item of Array.isArray(value) ? value : [value]) {
         if (item !== undefined && item !== null) {
-          url.searchParams.append(field, String(item));
+          url.searchParams.append(field, typeof item === "object" ? JSON.stringify(item) : String(item));
         }
       }
     }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from salience.arguments import ID, INSTANT, METADATA, TTL, WEIGHTS, Argument, Json
+from salience.arguments import ID, INSTANT, METADATA, TTL, WEIGHTS, WHERE, Argument, Json
 from salience.cli.output import Answer, show
 from salience.errors import InputError, Words
 from salience.verbs import ALL
@@ -209,7 +209,7 @@ def _option(one: Argument) -> Option:
         kind, metavar, text = list[str], "ID" if json.items is ID else metavar, f"{text}; may be repeated"
     elif json is INSTANT:
         kind, metavar, parse, text = str, "TIME", instant, re.sub(r" \(.*\)", "", text) + _TIMES
-    elif json is METADATA:
+    elif json in (METADATA, WHERE):
         kind, metavar, parse = str, "JSON", _json
     elif json is WEIGHTS:
         kind, metavar, parse, text = list[str], "SIGNAL=NUMBER", _weights, f"{text}; may be repeated"

@@ -27,7 +27,7 @@ LOST: Final = (
 )
 """Warning of a receipt from a retry."""
 _DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
-_FILTER: Final = ("tags", "kinds", "tiers", "sessions", "fact_keys", "since", "until")
+_FILTER: Final = ("tags", "kinds", "tiers", "sessions", "fact_keys", "since", "until", "where")
 _INSTANTS: Final = ("since", "until", "now", "as_of")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
 _KEYED: Final = [name for name, verb in VERBS.items() if {"key", "drafts", "messages"} & {*verb.arguments}]
@@ -113,13 +113,19 @@ def call(verb: Verb, given: Mapping[str, Any], profile: ProfileLike | None = Non
     return Call(
         verb=verb,
         path=verb.path.format(**{field: _segment(field, value) for field, value in in_path.items()}),
-        query={field: value for field, value in body.items() if value is not None} if in_query else {},
+        query=in_url(body) if in_query else {},
         body=None if in_query else json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii"),
         writes=writes,
         idempotent=not writes or name in _KEYED,
         generated_key=needs_key,
         deadline=None if deadline_ms is None else deadline_ms / 1000,
     )
+
+
+def in_url(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return JSON values as parameters of a URL: objects as JSON, null left out."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return {name: json.dumps(value) if isinstance(value, dict) else value for name, value in given.items()}
 
 
 def changed(verb: Verb, given: Mapping[str, Any]) -> dict[str, Any]:

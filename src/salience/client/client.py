@@ -304,7 +304,7 @@ class _Base:
             if given.get("source") is not None:
                 local["source"] = given["source"]
             # sent once, because it streams its body
-            query = {name: calls.plain(name, value) for name, value in given.items() if value is not None}
+            query = calls.in_url({name: calls.plain(name, value) for name, value in given.items()})
             writes = verb.right != "read"
             call = calls.Call(verb=verb, path=verb.path, query=query, writes=writes, idempotent=False)
         else:

@@ -347,6 +347,8 @@ def _unmet(name: str, filter: Filter, memory: Memory) -> str:
         case "since" | "until":
             created, bound = (at.isoformat(timespec="seconds") for at in (memory.created_at, wanted))
             return f"it was created on {created}, {'before' if name == 'since' else 'not before'} {bound}"
+        case "where":
+            return f"its metadata does not meet {dict(wanted)!r}"
     field = name.removesuffix("s")  # kinds, tiers, fact_keys
     return f"its {field} is {getattr(memory, field)!r}, not {' or '.join(map(repr, wanted))}"
 

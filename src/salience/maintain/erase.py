@@ -18,7 +18,12 @@ COORDINATES: Final = (*NARROWING, "session_id")
 
 
 def erase(
-    services: Services, where: Mapping[str, object], ids: Sequence[str] | None, *, dry_run: bool = False
+    services: Services,
+    where: Mapping[str, object],
+    ids: Sequence[str] | None,
+    having: Mapping[str, Any] | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Erased:
     """Delete memories for good, all or none, and return how many.
 
@@ -29,18 +34,23 @@ def erase(
         services: the ports.
         where: the scope keywords: the caller if `ids` are given, else the scope whose memories are deleted.
         ids: of visible memories, live or not, whole or short.
+        having: conditions on the metadata of the memories of the scope; None for all of them.
         dry_run: only count.
 
     Raises:
-        InputError: neither ids nor a coordinate, or a coordinate that is None.
+        InputError: neither ids nor a coordinate, a coordinate that is None, or ids and conditions.
         NotFoundError: one of the memories is not visible.
     """
     sessions = recalls = None
     if ids is not None:
+        if having:
+            raise InputError("where", Words("conditions"), "Give ids, or a scope and where.", "is given beside ids")
         caller, names = keywords.scope(services.tenant, where)[0], checks.names("ids", ids)
     else:
         scope, condition, owned, sessions = _erased_scope(services, where)
         recalls = _coordinates(scope, condition, owned)
+        if having:  # the sessions and questions of the scope go on with its other memories
+            condition, sessions, recalls = replace(condition, where=having), None, None
 
     def attempt() -> tuple[frozenset[str], int]:
         if ids is not None:

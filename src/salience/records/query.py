@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from salience.errors import InputError
-from salience.records import checks
+from salience.records import checks, where
 from salience.records.memory import SCOPE_LEVELS, TIERS, Memory, Scope
 
 
@@ -20,6 +20,7 @@ class Filter:
         tags: tags that the memory must all have.
         kinds, tiers, sessions, fact_keys: accepted values; empty: any.
         since, until: `since <= created_at < until`.
+        where: conditions on the metadata, such as `{"plan": "pro", "seats": {"$gte": 5}}`; see `records.where`.
         level: mememory's scope level: `global` (no project), `project` (the caller's project); None: both.
     """
 
@@ -30,10 +31,13 @@ class Filter:
     fact_keys: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
+    where: Mapping[str, Any] = field(default_factory=checks.Frozen)
     level: str | None = None
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
+        if self.where != {}:
+            keep(self, "where", where.checked(self.where))
         for plural in ("tags", "kinds", "tiers", "sessions", "fact_keys"):
             given = getattr(self, plural)
             if given != ():
@@ -65,6 +69,7 @@ class Filter:
             and (not self.fact_keys or memory.fact_key in self.fact_keys)
             and (self.since is None or memory.created_at >= self.since)
             and (self.until is None or memory.created_at < self.until)
+            and all(one.accepts(memory.metadata) for one in where.conditions(self.where))
             and (self.level is None or (memory.scope.project is None) == (self.level == "global"))
         )
 

@@ -60,6 +60,7 @@ from salience.ports import (
 from salience.ports.browsing import SESSION, TAG, counted, facets
 from salience.records import ANY, Filter, LoggedRecall, Memory, Receipt, Relation, Scope
 from salience.records.ids import SHORT
+from salience.records.where import conditions
 from salience.store import rows, statements
 from salience.store.index import Activations
 from salience.store.pins import SET_ASIDE, Handle, Meta, Pin, new_epoch, of_pin, write_meta
@@ -1033,6 +1034,28 @@ def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tupl
     )
     current, older = connection.execute(select(*numbers)).one()
     return current, older
+
+
+def having(
+    reader: Connection,
+    scope: Scope,
+    where: Mapping[str, Any],
+    as_of: datetime | None,
+    ids: Iterable[str] | None = None,
+) -> list[str] | None:
+    """Return the ids of the visible memories (of `ids`, if given) whose metadata meets conditions; None without any."""
+    if not where:
+        return None
+    if as_of is None:
+        queries = [statements.having(scope, where)]
+        if ids is not None:
+            queries = [queries[0].where(memories.c.id.in_(chunk)) for chunk in statements.chunks(ids)]
+        return [id_ for query in queries for id_ in reader.execute(query).scalars()]
+    wanted, names = conditions(where), ("id", "version", *COUNTERS, "metadata")
+    found = (
+        (row["id"], json.loads(row["metadata"])) for row in rows_as_of(reader, scope.tenant, names, as_of, seen=scope)
+    )
+    return [id_ for id_, metadata in found if all(one.accepts(metadata) for one in wanted)]
 
 
 def rows_as_of(

@@ -212,9 +212,10 @@ class SQLiteStore(SQLStore):
             index, meta = self._index(reader, tenant, need.as_of)
             if need.as_of is None and session_key is not None and "turns_since_activation" in need.columns:
                 activations = sql_store.session_activations(reader, tenant, session_key)
+            having = sql_store.having(reader, need.scope, need.filter.where, need.as_of)
         if need.vector is not None or need.near is not None:
             self._handle.check_vectors(meta.pin())  # after the lock: it may call a provider
-        return gather(index, need, activations)
+        return gather(index, need, activations, having)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return the speakers of live visible memories that match one of the names, sorted and distinct."""

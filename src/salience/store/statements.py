@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     ColumnElement,
     CompoundSelect,
     Dialect,
+    Double,
     FromClause,
     Select,
     Table,
@@ -25,6 +27,7 @@ from sqlalchemy import (
     bindparam,
     case,
     exists,
+    false,
     func,
     literal,
     literal_column,
@@ -42,6 +45,8 @@ from sqlalchemy.types import TypeEngine
 
 from salience.ports import FACETS, SESSION, After, RevisionFilter, Selection
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
+from salience.records.where import ORDERED, Condition, kind_of
+from salience.records.where import conditions as conditions_of
 from salience.store.rows import RECORD, STORED
 from salience.store.schema import TEXT, memories, recalls, touches, versions
 from salience.store.values import microseconds
@@ -210,7 +215,40 @@ def accepted(filter: Filter) -> Conditions:
         conditions.append(memories.c.created_at >= microseconds(filter.since))
     if filter.until is not None:
         conditions.append(memories.c.created_at < microseconds(filter.until))
+    conditions += map(_meets, conditions_of(filter.where))
     return conditions + _of_level(memories, filter.level)
+
+
+def having(scope: Scope, where: Mapping[str, Any]) -> Select[Any]:
+    """Return the ids of the live visible memories whose metadata meets conditions."""
+    conditions = [*visible(scope), memories.c.forgotten_at.is_(None), *map(_meets, conditions_of(where))]
+    return select(memories.c.id).where(*conditions)
+
+
+def _meets(condition: Condition) -> ColumnElement[bool]:
+    """Return `Condition.accepts` for the column `metadata`."""
+    path = [literal(key) for key in condition.path]
+
+    def equals(value: Any) -> ColumnElement[bool]:
+        found = _Found(memories.c.metadata, *path, kind=kind_of(value))
+        return found.is_not(None) if value is None else found == _operand(value)
+
+    match condition.operator:
+        case "$eq":
+            return equals(condition.operand)
+        case "$ne":
+            return func.coalesce(equals(condition.operand), false()) == false()
+        case "$in":
+            return or_(false(), *map(equals, condition.operand))
+    found = _Found(memories.c.metadata, *path, kind=kind_of(condition.operand))
+    ordered: Any = ORDERED[condition.operator](found, _operand(condition.operand))
+    return cast(ColumnElement[bool], ordered)
+
+
+def _operand(value: Any) -> ColumnElement[Any]:
+    if isinstance(value, str):
+        return literal(value, TEXT())
+    return literal(int(value), BigInteger()) if isinstance(value, int) else literal(value, Double())
 
 
 _STATUS: Final = case(
@@ -398,6 +436,48 @@ def _holds_in_sqlite(element: _Holds, compiler: SQLCompiler, **options: Any) -> 
 def _holds_in_postgresql(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
     column, held = (compiler.process(argument, **options) for argument in element.clauses)
     return f"jsonb_exists(CAST({column} AS jsonb), {held})"
+
+
+class _Found(FunctionElement[Any]):
+    """A value in a JSON object, or NULL if it has another type; arguments: the column and the keys that lead to it.
+
+    True and false are 1 and 0, and null is 1, as is a missing value.
+    """
+
+    inherit_cache = False  # `kind` is no argument of the function
+
+    def __init__(self, *arguments: Any, kind: str) -> None:
+        super().__init__(*arguments)
+        self.kind = kind
+        self.type = TEXT() if kind == "text" else Double() if kind == "number" else BigInteger()
+
+
+_IN_SQLITE: Final = {
+    "text": "CASE json_type({at}) WHEN 'text' THEN json_extract({at}) END",
+    "number": "CASE WHEN json_type({at}) IN ('integer', 'real') THEN json_extract({at}) END",
+    "boolean": "CASE json_type({at}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END",
+    "nothing": "CASE WHEN coalesce(json_type({at}), 'null') = 'null' THEN 1 END",
+}
+_IN_POSTGRESQL: Final = {
+    "text": "CASE jsonb_typeof({at}) WHEN 'string' THEN ({at} #>> '{{}}') COLLATE \"C\" END",
+    "number": "CASE jsonb_typeof({at}) WHEN 'number' THEN CAST({at} #>> '{{}}' AS numeric) END",
+    "boolean": "CASE jsonb_typeof({at}) WHEN 'boolean' THEN CAST(CAST({at} #>> '{{}}' AS boolean) AS integer) END",
+    "nothing": "CASE WHEN coalesce(jsonb_typeof({at}), 'null') = 'null' THEN 1 END",
+}
+
+
+@compiles(_Found, "sqlite")
+def _found_in_sqlite(element: _Found, compiler: SQLCompiler, **options: Any) -> str:
+    column, *keys = (compiler.process(argument, **options) for argument in element.clauses)
+    path = " || ".join(f"'.\"' || {key} || '\"'" for key in keys)
+    readable = f"CASE WHEN json_valid({column}) THEN {column} ELSE '{{}}' END"
+    return _IN_SQLITE[element.kind].format(at=f"{readable}, '$' || {path}")
+
+
+@compiles(_Found, "postgresql")
+def _found_in_postgresql(element: _Found, compiler: SQLCompiler, **options: Any) -> str:
+    column, *keys = (compiler.process(argument, **options) for argument in element.clauses)
+    return _IN_POSTGRESQL[element.kind].format(at=f"jsonb_extract_path(CAST({column} AS jsonb), {', '.join(keys)})")
 
 
 COUNTERS: Final = ("accessed_at", "access_count", "importance")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -169,6 +169,27 @@ def _codes(batch: Batch) -> list[list[int]]:
     return [batch.distinctions.of_row(row) for row in range(len(batch))]
 
 
+METADATA: Final[tuple[dict[str, Any], ...]] = (
+    {}, {"a": None}, {"a": True}, {"a": False}, {"a": 1}, {"a": 1.0}, {"a": 0}, {"a": -2.5}, {"a": 2**53 + 1},
+    {"a": "1"}, {"a": ""}, {"a": "true"}, {"a": "pro"}, {"a": "Pro"}, {"a": "żółw"}, {"a": "😀"}, {"a": "x\ny"},
+    {"a": [1]}, {"a": {}}, {"a": {"b": 1}}, {"a": {"b": "x"}}, {"A": 1}, {"a.b": 1}, {"$.a": 1}, {"ключ ': {}": "x"},
+)  # fmt: skip
+"""The metadata of the memories on which conditions are tried."""
+
+
+def conditions_on_metadata() -> Iterator[dict[str, Any]]:
+    """Yield conditions of every operator and type."""
+    values = (None, True, False, 0, 1, 1.0, 0.5, -3, 2**53, "", "1", "Pro", "pro", "true", "żółw", "😀", "x\ny")
+    for value in values:
+        yield {"a": value}
+        yield from ({"a": {operator: value}} for operator in ("$eq", "$ne"))
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield from ({"a": {operator: value}} for operator in ("$gt", "$gte", "$lt", "$lte"))
+    yield from ({"a": {"$in": some}} for some in ([], [1, "pro"], [None, True], ["x", 2.5]))
+    yield from ({"a": {"b": 1}}, {"a": {"b": {"$ne": 1}}}, {"a": {"b": None}}, {"a.b": 1}, {"A": 1})
+    yield from ({"ключ ': {}": "x"}, {"a": {"$gte": 0, "$lt": 2}}, {"a": 1, "A": None}, {"a": "pro", "b": None})
+
+
 class ReadContract:
     """Every read sees what the scope, the filter and the session allow."""
 
@@ -203,6 +224,18 @@ class ReadContract:
         assert numbers(batch) == sorted(accepted)
         assert batch.complete
         assert listed(store, filter=filter) == sorted(accepted)
+
+    def test_conditions_on_metadata_mean_the_same_in_every_read(self, store: Store) -> None:
+        add(store, *(stored(number, metadata=metadata) for number, metadata in enumerate(METADATA)))
+        for where in conditions_on_metadata():
+            filter = Filter(where=where)  # noqa: A001 - the name that the port has
+            expected = [
+                number for number, metadata in enumerate(METADATA) if filter.accepts(memory(0, metadata=metadata))
+            ]
+            assert listed(store, filter=filter) == expected, where
+            assert numbers(store.gather(need(filter=filter))) == expected, where
+        as_of = Filter(where={"a": {"$gt": 0}})
+        assert numbers(store.gather(need(filter=as_of, as_of=NOW))) == listed(store, filter=as_of)
 
     def test_a_filter_works_inside_the_search(self, store: Store) -> None:
         """Ten of a rare tag among ten thousand memories are all found."""

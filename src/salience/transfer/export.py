@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 
 from salience.batch import packed
 from salience.ports import Model, Services, Stored
-from salience.records import Memory, Scope, TransferReport
+from salience.records import Filter, Memory, Scope, TransferReport
 from salience.steps import scan_pages
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 from salience.transfer.formats import Write
@@ -25,8 +25,10 @@ _values: Final = attrgetter(*_FIELDS)
 _json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def export(services: Services, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
-    """Write every visible memory with older versions, vectors and session state, and return the count.
+def export(
+    services: Services, scope: Scope, accepts: Filter, file: IO[str], progress: Progress | None = None
+) -> TransferReport:
+    """Write the visible memories that pass a filter, with older versions, vectors and session state; return the count.
 
     Forgotten memories are included, because they can be restored. The vectors are those of the model that the store is
     pinned to; if the store moves to another model meanwhile, the rest is written without vectors.
@@ -35,7 +37,7 @@ def export(services: Services, scope: Scope, file: IO[str], progress: Progress |
     header = {"format": FORMAT, "version": VERSION, "embedder": pin.name, "dimension": pin.dimension}
     file.write(json.dumps(header) + "\n")
     written, last = 0, ""
-    for stored in _of_model(services, scope, pin):
+    for stored in _of_model(services, scope, accepts, pin):
         file.write(as_line(stored))
         written += stored.memory.id != last
         last = stored.memory.id
@@ -44,10 +46,12 @@ def export(services: Services, scope: Scope, file: IO[str], progress: Progress |
     return TransferReport(written)
 
 
-def export_as(services: Services, scope: Scope, write: Write, progress: Progress | None = None) -> TransferReport:
-    """Pass every visible live memory, as JSON values, to a function that writes it, and return the count."""
+def export_as(
+    services: Services, scope: Scope, accepts: Filter, write: Write, progress: Progress | None = None
+) -> TransferReport:
+    """Pass the visible live memories that pass a filter, as JSON values, to a function; return the count."""
     written = 0
-    for page in scan_pages(services, scope, size=PAGE):
+    for page in scan_pages(services, scope, accepts, size=PAGE):
         for stored in page:
             write(as_record(replace(stored, vector=None, tokens=None))["memory"])
             written += 1
@@ -56,9 +60,9 @@ def export_as(services: Services, scope: Scope, write: Write, progress: Progress
     return TransferReport(written)
 
 
-def _of_model(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
+def _of_model(services: Services, scope: Scope, accepts: Filter, pin: Model) -> Iterator[Stored]:
     """Yield the visible memories with their versions, without vectors once these are of another model."""
-    for page in scan_pages(services, scope, forgotten=True, versions=True, size=PAGE):
+    for page in scan_pages(services, scope, accepts, forgotten=True, versions=True, size=PAGE):
         now = services.store.pinned()  # read after the page: then the page is of this model or an earlier one
         is_same = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
         yield from page if is_same else (replace(stored, vector=None, tokens=None) for stored in page)

@@ -52,7 +52,8 @@ def request(
             elif isinstance(default, Unset | Wildcard) or (default is None and not one.nullable):
                 made = Field(default_factory=lambda: None, description=one.description)  # optional, but never null
             else:
-                made = Field(list(default) if default == () else default, description=one.description)
+                plain = one.json.type(default) if one.json.type in (list, dict) and default is not None else default
+                made = Field(plain, description=one.description)
             fields[one.name] = (kind | None if one.nullable else kind, made)
     if schema is None:
         return create_model(name, __base__=VerbRequest, __doc__=about, **fields)

@@ -44,7 +44,7 @@ async def test_all_tools_are_listed(opened, mode):
 
 
 @pytest.mark.parametrize(
-    "tool", [*TOOLS.values(), *DEFAULT.values()], ids=lambda tool: f"{tool.name} {len(tool.takes)}"
+    "tool", [*TOOLS.values(), *DEFAULT.values()], ids=lambda tool: f"{tool.name} {len(tool.arguments)}"
 )
 def test_tool_schemas_are_valid(tool):
     result = tool.listing({})
@@ -53,7 +53,7 @@ def test_tool_schemas_are_valid(tool):
         assert schema["type"] == "object"
     assert result.title
     assert len(result.description) > 60
-    assert set(result.input_schema["required"]) <= set(tool.takes)
+    assert set(result.input_schema["required"]) <= set(tool.arguments)
     assert all(found.get("description") or "enum" in found for found in result.input_schema["properties"].values())
 
 

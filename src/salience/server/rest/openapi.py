@@ -145,9 +145,10 @@ def _parameters(verb: Verb) -> Iterator[Json]:
         schema = {key: value for key, value in found.items() if key not in ("description", "anyOf")}
         for one in found.get("anyOf", ()):
             schema |= one if one != {"type": "null"} else {}
-        if schema.get("default") is None:
+        if schema.get("default") in (None, {}):
             schema.pop("default", None)
-        parameter = {"name": name, "schema": schema, **{key: found[key] for key in ("description",) if key in found}}
+        form = {"content": {JSON[0]: {"schema": schema}}} if schema.get("type") == "object" else {"schema": schema}
+        parameter = {"name": name, **form, **{key: found[key] for key in ("description",) if key in found}}
         where = "path" if name in in_path else "query"
         yield parameter | {"in": where, "required": name in in_path or name in whole.get("required", ())}
 

@@ -137,15 +137,24 @@ def _query_arguments(verb: Verb, request: Request) -> dict[str, Any]:
             raise InputError(name, Words("a second value"), "Give it once.", "is given twice")
         elif int in types and _INTEGER.fullmatch(text):
             given[name] = int(text)
+        elif dict in types:
+            given[name] = _json_value(name, text)
         else:
             given[name] = _BOOLEAN.get(text, text) if bool in types else text
     return given
 
 
+def _json_value(name: str, text: str) -> Any:
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        raise InputError(name, Words("text that is not JSON"), "Give an object in JSON.", "is not JSON") from None
+
+
 def _types(annotation: Any) -> set[Any]:
     """Return the plain types in an annotation; `list` for any list."""
-    if get_origin(annotation) is list:
-        return {list}
+    if get_origin(annotation) in (list, dict):
+        return {get_origin(annotation)}
     inner = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
     return set().union(*map(_types, inner)) if inner else {annotation}
 

@@ -72,17 +72,20 @@ class Activations:
     turns: Mapping[str, int] = field(default_factory=dict)
 
 
-def gather(index: Index, need: Need, activations: Activations = Activations()) -> Batch:
+def gather(
+    index: Index, need: Need, activations: Activations = Activations(), having: Sequence[str] | None = None
+) -> Batch:
     """Return the candidates of `need`, ordered by id.
 
     Args:
         index: the tenant's memories.
         need: the request.
         activations: those of the query's session; read only for the column `turns_since_activation`.
+        having: ids of the memories whose metadata meets the filter; the index has no metadata. None without conditions.
     """
     view = view_of(index, need.scope, microseconds(need.now))
     search = Search(index, view, need, activations)
-    passing = accepted(view, need.filter)
+    passing = accepted(view, need.filter, having)
     if need.pruning is not None and need.vector is not None and len(view.slots):
         return search.best(need.pruning, passing)
     wanted = np.arange(len(view.slots)) if passing is None else np.flatnonzero(passing)
@@ -528,13 +531,17 @@ def _rows_of(matrix: Column, slots: Rows) -> tuple[Column, Rows | slice]:
     return matrix[first:last], slots - first
 
 
-def accepted(view: View, filter: Filter) -> Bools | None:
-    """Return bool[m], which memories of a view pass `filter`; None for an empty filter."""
+def accepted(view: View, filter: Filter, having: Sequence[str] | None) -> Bools | None:
+    """Return bool[m], which memories of a view pass `filter`, and are in `having`; None for an empty filter."""
     if filter == _NO_FILTER:
         return None
     codes, passed = view.index.codes, np.ones(len(view.slots), np.bool_)
     for tag in filter.tags:
         passed &= view.tagged(tag)
+    if having is not None:
+        there = np.zeros(len(passed) + 1, np.bool_)
+        there[view.places_of(view.index.slots_of(having))] = True
+        passed &= there[:-1]
     if filter.fact_keys:
         facts = [number for fact, number in list(codes.facts.items()) if fact and fact[1] in filter.fact_keys]
         passed &= np.isin(view.column("fact"), facts)

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Select, select
 from salience.batch import CONTEXT_RADIUS, WINDOW_RADIUS, Batch, Floats, Lexicon, Vectors32
 from salience.ports import Need, SessionSpan
 from salience.records import PERIOD, Filter, Scope
+from salience.store import sql_store
 from salience.store.index import Activations, Index, gather
 from salience.store.index.view import view_of
 from salience.store.postgres import statements
@@ -119,7 +120,9 @@ class Search:
         counts_windows = need.windows and bool(need.terms)
         wants_all = counts_windows or (need.filter == Filter() and not self._has_only_ids())
         if need.reach is None and wants_all:  # statistics of windows need all visible memories, or are estimated
-            return partial(gather, index_of(self.reader, statements.all_rows(self.scope), self.dimension), need)
+            index = index_of(self.reader, statements.all_rows(self.scope), self.dimension)
+            having = sql_store.having(self.reader, self.scope, need.filter.where, None)
+            return partial(gather, index, need, having=having)
         chosen = self._candidates()
         corrections = self._corrections(chosen.frequency)
         if need.correctable:  # the index of the candidates does not know every term
@@ -131,9 +134,10 @@ class Search:
             need = replace(need, ids=tuple(self.ids(chosen.ids)))
         need = replace(need, pruning=None)  # pruning would use the statistics of these memories alone
         size = self.size() if self.keys or need.entities else None
+        having = sql_store.having(self.reader, self.scope, need.filter.where, None, ids=found.ids(found.by_id["slot"]))
 
         def answer(activations: Activations) -> Batch:
-            batch = gather(found, need, activations)
+            batch = gather(found, need, activations, having)
             if not chosen.is_complete:
                 beyond = max(batch.beyond, chosen.beyond)
                 batch = replace(batch, complete=False, beyond=beyond, approximate=chosen.approximate)

@@ -295,7 +295,8 @@ class PostgresStore(SQLStore):
             is_recall = need.ids is None and (need.near is None or len(need.near.vectors) > search.MANY)
             index = self._index(reader, scope, dimension, state, need.as_of, is_recall=is_recall)
             if index is not None:
-                return meta, partial(gather, index, need, activations)
+                having = sql_store.having(reader, scope, need.filter.where, need.as_of)
+                return meta, partial(gather, index, need, activations, having)
             if not is_large:
                 return meta, None
             size = partial(self._indexes.size, reader, scope, state)
