@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -55,6 +55,7 @@ from salience.records import (
     Version,
     checks,
 )
+from salience.records.query import CONDITIONS, INSTANTS
 from salience.relations import with_replacements
 from salience.steps import get_memory
 from salience.transfer import export, files, formats, import_, importers
@@ -68,9 +69,6 @@ FOLLOW_PAUSE: Final = 60.0
 """Seconds between attempts to load the store's model."""
 YEAR: Final = timedelta(days=365)
 TURN: Final = frozenset({"turns_since_activation"})
-INSTANTS: Final = ("since", "until", "now", "as_of")
-CONDITIONS: Final = tuple(item.name for item in fields(Filter) if item.name != "level")
-"""Arguments that are fields of a filter."""
 
 
 class Engine(Verbs):

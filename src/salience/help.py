@@ -61,7 +61,7 @@ same_fact        the memory in by is newer and has the same fact_key
 replaced         a caller said that the memory in by replaces it: by supersedes or a fact_key
 expired          its ttl is over
 importance_floor its importance is below the profile's minimum
-filtered         excluded by tags, kinds, tiers, sessions, since or until
+filtered         excluded by tags, kinds, tiers, sessions, since, until or where
 candidates       too far down by cosine, under a profile that ranks only the nearest memories
 out_of_scope     hidden by the project, user, agent or environment of the call
 forgotten        it was forgotten

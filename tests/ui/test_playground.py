@@ -148,6 +148,15 @@ def test_the_command_runs(client, engine, target, monkeypatch):
     assert found.exit_code in (0, 1), found.output
 
 
+def test_metadata_filters_the_hits_and_is_in_each_snippet(client, engine):
+    for text, plan in (("near", "free"), ("far", "pro")):
+        engine.remember(text, metadata={"plan": plan})
+    text = client.get(f"{QUESTION}&where=%7B%22plan%22:+%22pro%22%7D").text
+    assert hits(text) == ["far"]
+    assert all("plan" in snippet for snippet in snippets(text))
+    assert "where is not JSON" in client.get(f"{QUESTION}&where=plan").text
+
+
 def test_an_empty_store_and_no_question(client, engine):
     assert "salience remember" in client.get("/ui/playground").text
     assert "No memories yet" in client.get(QUESTION).text

@@ -1453,6 +1453,13 @@ export interface components {
              */
             ids?: string[] | null;
             /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: unknown;
+            };
+            /**
              * @description count what would change, and change nothing
              * @default false
              */
@@ -1552,6 +1559,13 @@ export interface components {
              * @default null
              */
             until?: (string) | null;
+            /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: unknown;
+            };
             /**
              * @description do not update counters
              * @default false
@@ -1660,6 +1674,13 @@ export interface components {
              */
             until?: (string) | null;
             /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: unknown;
+            };
+            /**
              * @description do not update counters
              * @default false
              */
@@ -1746,6 +1767,38 @@ export interface components {
              * @default []
              */
             tags?: string[];
+            /**
+             * @description only memories of these kinds
+             * @default []
+             */
+            kinds?: string[];
+            /**
+             * @description only memories in these tiers
+             * @default []
+             */
+            tiers?: ("working" | "episodic" | "semantic")[];
+            /**
+             * @description only memories of these sessions
+             * @default []
+             */
+            sessions?: string[];
+            /**
+             * @description created at or after this time
+             * @default null
+             */
+            since?: (string) | null;
+            /**
+             * @description created before this time
+             * @default null
+             */
+            until?: (string) | null;
+            /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: unknown;
+            };
             /**
              * @description do not update counters
              * @default false
@@ -1839,6 +1892,13 @@ export interface components {
              */
             until?: (string) | null;
             /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: unknown;
+            };
+            /**
              * @description answer as of this time (2026-05-01, 2d)
              * @default null
              */
@@ -1920,6 +1980,38 @@ export interface components {
              * @default []
              */
             tags?: string[];
+            /**
+             * @description only memories of these kinds
+             * @default []
+             */
+            kinds?: string[];
+            /**
+             * @description only memories in these tiers
+             * @default []
+             */
+            tiers?: ("working" | "episodic" | "semantic")[];
+            /**
+             * @description only memories of these sessions
+             * @default []
+             */
+            sessions?: string[];
+            /**
+             * @description created at or after this time
+             * @default null
+             */
+            since?: (string) | null;
+            /**
+             * @description created before this time
+             * @default null
+             */
+            until?: (string) | null;
+            /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: unknown;
+            };
             /**
              * @description do not update counters
              * @default false
@@ -2329,6 +2421,8 @@ export interface operations {
                 since?: string;
                 /** @description created before this time */
                 until?: string;
+                /** @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}} */
+                where?: string;
                 /** @description maximum number of items on the page */
                 limit?: number;
                 /** @description cursor of the previous page */
@@ -3637,6 +3731,8 @@ export interface operations {
     export: {
         parameters: {
             query?: {
+                /** @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}} */
+                where?: string;
                 /** @description the environment, matched exactly; * for any */
                 environment?: string;
                 /** @description the project; memories without one are shared by all */

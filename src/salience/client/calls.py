@@ -19,6 +19,7 @@ from salience.rank.profile import LIMIT
 from salience.rank.profiles import ProfileLike
 from salience.records import Draft, Filter, Query, Receipt, checks
 from salience.records.ids import ONCE
+from salience.records.query import CONDITIONS, INSTANTS
 from salience.verbs import VERBS, Verb
 from salience.wire.responses import to_json
 
@@ -27,8 +28,6 @@ LOST: Final = (
 )
 """Warning of a receipt from a retry."""
 _DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
-_FILTER: Final = ("tags", "kinds", "tiers", "sessions", "fact_keys", "since", "until", "where")
-_INSTANTS: Final = ("since", "until", "now", "as_of")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
 _KEYED: Final = [name for name, verb in VERBS.items() if {"key", "drafts", "messages"} & {*verb.arguments}]
 """Verbs with idempotency keys; `remember_many` and `ingest` have one per item."""
@@ -166,8 +165,8 @@ def _body(verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     scope, level = keywords.scope("default", _picked(arguments, keywords.NAMES))
-    where = Filter(**_picked(arguments, _FILTER), level=level)
-    arguments |= {name: checks.instant(name, value) for name in _INSTANTS if (value := arguments.get(name)) is not None}
+    where = Filter(**_picked(arguments, CONDITIONS), level=level)
+    arguments |= {name: checks.instant(name, value) for name in INSTANTS if (value := arguments.get(name)) is not None}
     if arguments.get("limit") is not None:
         checks.whole("limit", arguments["limit"], 0, LIMIT)
     texts = list(checks.texts("queries", arguments["queries"])) if "queries" in arguments else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -72,6 +72,12 @@ class Filter:
             and all(one.accepts(memory.metadata) for one in where.conditions(self.where))
             and (self.level is None or (memory.scope.project is None) == (self.level == "global"))
         )
+
+
+CONDITIONS: Final = tuple(item.name for item in fields(Filter) if item.name != "level")
+"""Arguments of verbs that are fields of a filter."""
+INSTANTS: Final = ("since", "until", "now", "as_of")
+"""Arguments of verbs that are instants."""
 
 
 @dataclass(frozen=True, kw_only=True)

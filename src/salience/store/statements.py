@@ -220,9 +220,9 @@ def accepted(filter: Filter) -> Conditions:
 
 
 def having(scope: Scope, where: Mapping[str, Any]) -> Select[Any]:
-    """Return the ids of the live visible memories whose metadata meets conditions."""
+    """Return the ids of the live visible memories whose metadata meets conditions, in order: SQLite reads that fastest."""
     conditions = [*visible(scope), memories.c.forgotten_at.is_(None), *map(_meets, conditions_of(where))]
-    return select(memories.c.id).where(*conditions)
+    return select(memories.c.id).where(*conditions).order_by(memories.c.id)
 
 
 def _meets(condition: Condition) -> ColumnElement[bool]:

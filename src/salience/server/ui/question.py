@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from salience.errors import InputError, Words
 from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.records import ANY, KINDS, TIERS, Wildcard, checks
+from salience.records import where as conditions
 from salience.server.ui.page import Page
 
 MOST: Final = 50
@@ -22,7 +24,10 @@ WEIGHT: Final = "w_"
 """Prefix of the parameters with the weights of signals."""
 SLIDERS: Final = "sliders"
 """Parameter with the profile whose weights a form sends: those of another profile do not count."""
-OPTIONS: Final = ("limit", "min_score", "now", "as_of", "since", "until", "kinds", "tiers", "tags", "sessions")
+OPTIONS: Final = (
+    "limit", "min_score", "now", "as_of", "since", "until", "kinds", "tiers", "tags", "sessions", "where",
+    "deadline_ms",
+)  # fmt: skip
 NAMES: Final = ("q", "profile", *OPTIONS)
 """The parameters of a question but the weights."""
 _FLAGS: Final = {
@@ -120,6 +125,10 @@ def _options(page: Page, most: int) -> dict[str, Any]:
                 found[name] = checks.whole(name, int(text) if text.isdecimal() else text, 1, most)
             case "min_score":
                 found[name] = checks.number(name, _number(text), 0.0, 100.0)
+            case "deadline_ms":
+                found[name] = checks.number(name, _number(text), 0.0, 3_600_000.0)
+            case "where":
+                found[name] = {**conditions.checked(_object(text))}
             case "kinds" | "tiers" | "tags" | "sessions":
                 found[name] = [one.strip() for one in text.split(",") if one.strip()]
             case _:
@@ -134,6 +143,14 @@ def _number(text: str) -> Any:
         return text
 
 
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        value, remedy = Words("text that is not JSON"), 'Write an object such as {"plan": "pro"}.'
+        raise InputError("where", value, remedy, "is not JSON") from None
+
+
 def _written(value: Any) -> str:
     """Return an option as the text of a URL."""
     match value:
@@ -141,6 +158,8 @@ def _written(value: Any) -> str:
             return value.isoformat(timespec="minutes").removesuffix("+00:00")
         case list():
             return ",".join(value)
+        case dict():
+            return json.dumps(value, ensure_ascii=False)
     return f"{value:g}"
 
 
@@ -238,6 +257,8 @@ def _command(text: str, arguments: Mapping[str, Any]) -> str:
     for name, value in arguments.items():
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         match value:
+            case dict() if name == "where":
+                words.append([flag, json.dumps(value, ensure_ascii=False)])
             case dict():
                 words += [[flag, f"{label}={weight:g}"] for label, weight in value.items()]
             case list():

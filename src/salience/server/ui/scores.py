@@ -14,11 +14,10 @@ from salience.explain.trace import OUTRANKED, RETURNED, verdicts
 from salience.rank import profiles
 from salience.rank.stages import SCORE
 from salience.records import Filter, Memory, Query
+from salience.records.query import CONDITIONS
 
 MISSED: Final = 8
 """Number of memories to show that are not returned."""
-_CONDITIONS: Final = ("tags", "kinds", "tiers", "sessions", "since", "until")
-_OPTIONS: Final = ("limit", "min_score", "now", "as_of", "deadline_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,11 @@ def scores(
 ) -> Scores:
     """Return the scores of the recall with these arguments; it changes nothing."""
     services = engine.services
-    conditions = {name: given.pop(name) for name in _CONDITIONS if name in given}
-    options = {name: given.pop(name) for name in _OPTIONS if name in given}
-    scope, level = keywords.scope(services.tenant, given)
+    conditions = {name: given.pop(name) for name in CONDITIONS if name in given}
+    where = {name: given.pop(name) for name in keywords.NAMES if name in given}
+    scope, level = keywords.scope(services.tenant, where)
     chosen = (engine.profile if profile is None else profiles.load(profile)).with_weights(weights or {})
-    request = Query(text=query, scope=scope, filter=Filter(level=level, **conditions), dry_run=dry_run, **options)
+    request = Query(text=query, scope=scope, filter=Filter(level=level, **conditions), dry_run=dry_run, **given)
     trace = trace_recall(services, chosen, request)
     found, ranked = verdicts(trace), trace.ranked
     names, counts = np.unique(found.stage.astype(str), return_counts=True)
