@@ -1,4 +1,4 @@
-"""Every surface has every argument of every verb: Python, coroutines, the clients, REST, MCP, commands, the reference."""
+"""Every surface has every argument of every verb: Python, coroutines, clients, REST, MCP, commands, the reference."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def accepted(filter: Filter) -> Conditions:
 
 
 def having(scope: Scope, where: Mapping[str, Any]) -> Select[Any]:
-    """Return the ids of the live visible memories whose metadata meets conditions, in order: SQLite reads that fastest."""
+    """Return the ids of the live visible memories whose metadata meets conditions, in the order that SQLite reads."""
     conditions = [*visible(scope), memories.c.forgotten_at.is_(None), *map(_meets, conditions_of(where))]
     return select(memories.c.id).where(*conditions).order_by(memories.c.id)
 
