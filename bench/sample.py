@@ -9,7 +9,7 @@ from typing import Any, Final
 import salience
 from salience.engine import Engine
 from salience.ports import Embedder
-from salience.testing.doubles import StoppedClock
+from tests.contract.doubles import StoppedClock
 
 NOW: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)
 """When the store is looked at."""

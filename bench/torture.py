@@ -51,7 +51,7 @@ from bench.writers import (
 from salience import compose
 from salience.errors import NotFoundError, SalienceError
 from salience.maintain import reembed as reembedding
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 LIVES: Final = 3
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)

@@ -24,8 +24,8 @@ from salience.engine import Engine
 from salience.errors import LeaseError, SalienceError, StoreError, UnsettledError
 from salience.records import ANY, Draft, Memory
 from salience.records.ids import short_id
-from salience.testing.doubles import PlantedEmbedder
 from salience.text import content_hash
+from tests.contract.doubles import PlantedEmbedder
 
 WORDS: Final = "anchor bridge candle desert ember forest garden harbour island jungle kettle ladder meadow".split()
 TOPICS: Final = "sailing pottery chess climbing baking astronomy".split()

@@ -13,12 +13,15 @@ from hypothesis import settings
 
 import salience
 from salience.engine import Engine
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 from tests.postgres_server import Elsewhere, Server, database, postgres
 
 sys.path.insert(0, str(Path(__file__).parent))  # where the helpers of the tests are
 import databases
 
+ROOT = Path(__file__).parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+"""Processes that tests start import `tests.contract` too."""
 settings.register_profile("brief", max_examples=40)  # pytest --hypothesis-profile=default runs 100
 settings.load_profile("brief")
 __all__ = ["database", "postgres"]  # fixtures for every test

@@ -11,7 +11,7 @@ import salience
 from bench.writers import VERBS, Journal, Writer, board, opened
 from salience import compose
 from salience.errors import EmbedderError
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 TENANTS = ("default", "Ünï/çødé 你好", "x' OR 1=1 --")
 ODD = "naïve 你好 \u202e 🦊 | ' \" \\ % : ; \u2028 -0.0"

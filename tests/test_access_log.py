@@ -16,8 +16,8 @@ from salience.ports import Touch
 from salience.records import Scope
 from salience.store.pins import Meta
 from salience.store.sqlite import SQLiteStore
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, stored
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import DIMENSION, EVERYTHING, NOW, add, id_of, stored
 
 PATIENCE = 30.0
 """Seconds after which an event that does not come fails its test."""
@@ -203,7 +203,7 @@ def test_a_new_memory_of_a_session_comes_after_its_recalls(memory):
 PROGRAM = """
 import os, sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder({"text": 0.9}))
 memory.remember("text")
 memory.recall("query")
@@ -236,7 +236,7 @@ def test_all_queues_of_a_process_are_flushed_together(log, store):
 UNCLOSED = """
 import os, sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder())
 memory.remember("one")
 child = os.fork()

@@ -13,13 +13,13 @@ from salience import compose, settings
 from salience.errors import BusyError, InputError, ReadOnlyError, StoreError, pip_install
 from salience.store.postgres import PostgresStore
 from salience.store.postgres.connection import Address
-from salience.testing.doubles import HashedEmbedder, PlantedEmbedder
+from tests.contract.doubles import HashedEmbedder, PlantedEmbedder
 
 OTHER = HashedEmbedder("other", 24)
 NO_DRIVER = """
 import sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 for target in (":memory:", sys.argv[1]):
     with salience.connect(target, embedder=PlantedEmbedder()) as memory:
         memory.remember("Alice prefers Python", user_id="alice")

@@ -404,7 +404,7 @@ def ports_page() -> str:
     text += "## Protocols\n\n" + "".join(_directive(f"{one.__module__}.{one.__name__}") for one in protocols)
     text += "## Values\n\n" + "".join(_directive(f"{one.__module__}.{one.__name__}") for one in values)
     text += "## Tests\n\nTest doubles, and the contract that every store must pass.\n\n"
-    return text + _directive("salience.testing.doubles") + _directive("salience.testing.store_contract")
+    return text + _directive("tests.contract.doubles") + _directive("tests.contract.store_contract")
 
 
 def _directive(path: str) -> str:

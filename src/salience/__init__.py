@@ -34,7 +34,8 @@ from salience.errors import (
 )
 
 if TYPE_CHECKING:
-    from salience.client import AsyncClient, AsyncEngine, Client
+    from salience.async_engine import AsyncEngine
+    from salience.client import AsyncClient, Client
     from salience.compose import aconnect, connect
     from salience.engine import Engine
     from salience.records import (
@@ -148,7 +149,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "salience.client": ("AsyncClient", "AsyncEngine", "Client"),
+    "salience.async_engine": ("AsyncEngine",),
+    "salience.client": ("AsyncClient", "Client"),
     "salience.compose": ("aconnect", "connect"),
     "salience.engine": ("Engine",),
     "salience.verbs": ("AsyncVerbs", "Verbs"),

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from salience.engine import Engine
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import salience
 from salience import StoreError
 from salience.engine import Engine
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 DAMAGE = {
     "tier": "UPDATE memories SET tier = 'zebra'",

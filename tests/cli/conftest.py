@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 import salience
 from salience.cli import app
 from salience.models import registry
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 ALICE = "Alice prefers Python for backend work"
 BOB = "Bob drinks tea in the morning"

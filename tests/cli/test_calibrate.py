@@ -7,7 +7,7 @@ import pytest
 import salience
 from salience.models import registry
 from salience.models.calibration import load
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 COSINES = {f"text {number:02}": number / 100 for number in range(100)}
 PAIRS = [{"first": "query", "second": text, "relatedness": cosine} for text, cosine in COSINES.items()]

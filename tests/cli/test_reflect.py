@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from salience.models import registry
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 TEA = ("Ana drinks green tea at breakfast", "Ana buys her tea in Porto", "Tea keeps Ana awake")
 

@@ -11,7 +11,7 @@ import pytest
 from salience.cli import output
 from salience.models import registry
 from salience.store.sqlite_file import PAGE_SIZE
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import salience
 from salience.cli import app, status
 from salience.server.mcp.install import CLIENTS
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 import salience
 from salience.ports import Lease
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 COMMAND = str(Path(sys.executable).with_name("salience"))
 NONE = "0 embedded, 0 pending, 0 expired, 0 now episodic, 0 now semantic, 0 versions dropped"

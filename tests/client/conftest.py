@@ -16,7 +16,7 @@ import salience
 import servers
 import surfaces
 from salience.client import AsyncClient, Client, Endpoint, RetryPolicy
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 sys.path.insert(0, str(Path(__file__).parent))
 from faults import Network

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 import salience
 import servers
 from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, compose
+from salience.async_engine import AsyncEngine
 from salience.cli import app
-from salience.client import AsyncClient, AsyncEngine, Client, Endpoint
+from salience.client import AsyncClient, Client, Endpoint
 from salience.server import auth as access
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.slow
 

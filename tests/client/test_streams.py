@@ -11,7 +11,7 @@ import pytest
 import salience
 from salience import ImportLineError, InputError, ServerError
 from salience.client import client
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 

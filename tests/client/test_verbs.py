@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from salience import ANY, Draft, InputError, NotFoundError, ProfileError, Scope
-from salience.client import AsyncClient, AsyncEngine, Client, calls
+from salience.async_engine import AsyncEngine
+from salience.client import AsyncClient, Client, calls
 from salience.engine import Engine
 from salience.rank import profiles
 from salience.records import UNSET

@@ -24,7 +24,7 @@ from salience.evaluate.datasets import conversations
 from salience.evaluate.metrics import Metric
 from salience.evaluate.run import Plan, Terms, contenders, count, evaluate, sources
 from salience.models import registry
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture(autouse=True)

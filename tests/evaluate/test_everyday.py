@@ -18,7 +18,7 @@ from salience.evaluate.datasets import everyday as dataset
 from salience.evaluate.everyday import Asked, calibration_error, figures, is_miss, rows
 from salience.evaluate.run import contenders
 from salience.models import registry
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 WORLDS = {
     "fit": ["mira", "neighbours", "polyglot-a", "startup", "webshop"],

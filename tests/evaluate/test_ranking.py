@@ -17,7 +17,7 @@ from salience.evaluate.stores import ConversationStore, opened
 from salience.ports import Need
 from salience.rank import profiles
 from salience.records import Scope
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

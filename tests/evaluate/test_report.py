@@ -15,7 +15,7 @@ from salience.evaluate import report
 from salience.evaluate.compare import Wanted, compare
 from salience.evaluate.run import Plan, Terms, contenders, evaluate, sources
 from salience.models import registry
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 VOID = {"meta", "br", "link", "img"}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from salience.evaluate.stores import OnDisk, cache_folder
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture

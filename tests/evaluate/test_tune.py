@@ -22,7 +22,7 @@ from salience.evaluate.stores import ConversationStore
 from salience.models import registry
 from salience.rank import profiles
 from salience.rank.run import rank
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 RECALL = Metric("recall", 3)
 PROFILES = (*profiles.NAMES, "bm25")

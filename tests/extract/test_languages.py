@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from salience import evaluate
 from salience.extract.subjects import Subjects, index_terms
-from salience.testing.memories import memory
 from salience.text import AUTO, DETECTED, Tokeniser, detect
+from tests.contract.memories import memory
 
 AUTOMATIC = Tokeniser(AUTO)
 WORLDS = Path(evaluate.__file__).parent / "data" / "everyday"

@@ -11,7 +11,7 @@ import salience
 from salience import ANY, NotFoundError
 from salience.engine import Engine
 from salience.records import Scope
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 COSINES = {"ours: vault key": 0.9, "theirs: the vault key": 0.89}

@@ -17,7 +17,7 @@ from salience.models.cache import Cached
 from salience.models.calibration import UNCALIBRATED
 from salience.models.minilm import MiniLM
 from salience.ports import Calibration, Embedder
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 def test_name_dimension_and_calibration_are_the_embedders():

@@ -18,7 +18,7 @@ from salience.models.minilm import MiniLM
 from salience.models.multilingual import Multilingual
 from salience.models.static import Static
 from salience.ports import Calibration
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 NUMBERS = st.lists(st.floats(-1, 1), max_size=50)
 CLASSES = {one.name: one for one in (MiniLM, Static, BGE, Multilingual)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from salience.errors import InputError
 from salience.models.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, load, save, to_toml
 from salience.ports import Calibration
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 OWN = Calibration((-0.2, 0.3, 1.0), (0.0, 0.55, 1.0), 0.61, "7,000 judged pairs")
 GOOD = 'cosine = [0, 1]\nrelatedness = [0, 1]\nparaphrase = 0.5\nsource = "s"\n'

@@ -15,7 +15,7 @@ from salience.errors import InputError, MissingExtraError
 from salience.models.cache import Cached
 from salience.models.registry import embedder
 from salience.ports.models import FINGERPRINTED
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from salience.models.llm import Chat, ChatError, Endpoint
 from salience.models.registry import fact_reader
 from salience.ports import Statement
 from salience.settings import load
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from tests.chat_double import ChatDouble
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 HOME = "Home is Lisbon for me"
 NEWER = "Home is Porto for me"

@@ -13,8 +13,8 @@ from salience.compose import engine
 from salience.errors import JudgeError, StaleError
 from salience.remember.llm import JUDGED
 from salience.settings import load
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from tests.chat_double import ChatDouble
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 OLD, NEW = "The api listens on 8080", "The api listens on 9090"
 SAID = {"I listen on 8080": "Ana", "I listen on 9090": "Ben"}

@@ -13,7 +13,7 @@ from salience import settings as salience_settings
 from salience.errors import InputError, RerankerError
 from salience.models.registry import reranker
 from salience.models.rerank_endpoint import EndpointReranker
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 TEXTS = ["a cat", "a dog that barks", "a bird"]
 

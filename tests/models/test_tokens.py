@@ -24,7 +24,7 @@ from salience.models.minilm import MiniLM
 from salience.models.sentence_transformers import SentenceTransformer
 from salience.models.tokens import TOKEN_SIZE, Projection, margins, random_projection
 from salience.ports import TOKEN_FLOOR, UNCALIBRATED, Calibration, Embedder, embeddings
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 AXES = [-0.10525, 0.11218, -0.09251]
 WORDS = ["query", ":", "which", "car", "my", "is", "blue", "[CLS]", "[SEP]", "[UNK]"]

@@ -36,7 +36,7 @@ import databases
 import salience
 from salience.errors import InputError, NotFoundError
 from salience.rank.profile import parse
-from salience.testing.doubles import StoppedClock
+from tests.contract.doubles import StoppedClock
 from tests.postgres_server import server
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -17,7 +17,7 @@ from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.signals import SIGNALS
 from salience.records import Intent, Scope
-from salience.testing.memories import NOW
+from tests.contract.memories import NOW
 
 MEMEMORY = profiles.load("mememory")
 

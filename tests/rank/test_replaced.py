@@ -12,7 +12,7 @@ from salience.ports import Need
 from salience.rank.profile import parse
 from salience.rank.run import details, rank
 from salience.records import Scope
-from salience.testing.memories import NOW
+from tests.contract.memories import NOW
 
 PROFILE = parse(
     'name = "x"\nsummary = "x"\ncombine = "sum"\nstages = ["score", "replaced", "trim"]\n[signal.similarity]\n'

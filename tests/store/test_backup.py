@@ -16,7 +16,7 @@ from salience import BusyError, InputError, NotAStoreError, StoreError, VersionE
 from salience.steps import scan
 from salience.store import backup
 from salience.store.sqlite_file import PAGE_SIZE
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ EMBEDDER = HashedEmbedder("e", 16)
 PRELUDE = """
 import sys
 import salience
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 memory = salience.connect(sys.argv[1], embedder=HashedEmbedder("e", 16))
 print("open", flush=True)
 """

@@ -23,8 +23,8 @@ from salience.store.postgres import PostgresStore, admin, citus
 from salience.store.postgres.citus import SETTING, SPREAD, WHOLE
 from salience.store.postgres.connection import Address, create_pool
 from salience.store.schema import metadata
-from salience.testing.keyring_contract import key
-from salience.testing.memories import DIMENSION, add, id_of, random_unit, stored
+from tests.contract.keyring_contract import key
+from tests.contract.memories import DIMENSION, add, id_of, random_unit, stored
 
 pytestmark = pytest.mark.slow
 

@@ -12,14 +12,14 @@ from on_citus.cluster import emptied
 from on_citus.fixtures import DSN, on_a_cluster, real_cluster, stub_cluster
 from on_citus.recording import recording
 from salience.store.postgres import PostgresStore
-from salience.testing.history_contract import HistoryContract
-from salience.testing.log_contract import LogContract
-from salience.testing.memories import DIMENSION
-from salience.testing.model_contract import ModelContract
-from salience.testing.read_contract import ReadContract
-from salience.testing.store_contract import StoreContract
-from salience.testing.token_contract import TokenContract
-from salience.testing.write_contract import WriteContract
+from tests.contract.history_contract import HistoryContract
+from tests.contract.log_contract import LogContract
+from tests.contract.memories import DIMENSION
+from tests.contract.model_contract import ModelContract
+from tests.contract.read_contract import ReadContract
+from tests.contract.store_contract import StoreContract
+from tests.contract.token_contract import TokenContract
+from tests.contract.write_contract import WriteContract
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from on_citus.statements import Value, read
 from salience.errors import EmbedderError
 from salience.rank import profiles
 from salience.store.postgres import connection as connections
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import pytest
 from reference import ReferenceStore
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION
-from salience.testing.store_contract import StoreContract
+from tests.contract.memories import DIMENSION
+from tests.contract.store_contract import StoreContract
 
 
 class TestReferenceStore(StoreContract):

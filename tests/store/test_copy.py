@@ -13,9 +13,9 @@ from salience import compose
 from salience.errors import ConflictError, InputError, PinnedError, StoreError
 from salience.ports import Derive
 from salience.records import Scope
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.testing.memories import random_tokens
 from sample_stores import ODD, TENANTS, cut_off, engine, filled, filled_files, mixed, sql
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.memories import random_tokens
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,8 @@ from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.pins import Handle
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import (
+from salience.text import content_hash
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,
@@ -33,7 +34,6 @@ from salience.testing.memories import (
     shown,
     stored,
 )
-from salience.text import content_hash
 
 pytestmark = pytest.mark.slow
 

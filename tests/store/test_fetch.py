@@ -21,7 +21,7 @@ from salience.records.ids import SHORT
 from salience.store.rows import of_stored, to_memory
 from salience.store.sqlite import SQLiteStore
 from salience.store.statements import live_of
-from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, stored
+from tests.contract.memories import DIMENSION, EVERYTHING, NOW, id_of, stored
 
 HOMES = [
     {"project": project, "user_id": user, "agent_id": agent}

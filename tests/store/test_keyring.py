@@ -13,15 +13,15 @@ from salience import compose
 from salience.errors import NotAStoreError, StoreError
 from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.keyring_contract import HOUR, KeyringContract, key
-from salience.testing.memories import NOW
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.keyring_contract import HOUR, KeyringContract, key
+from tests.contract.memories import NOW
 
 ELSEWHERE = """
 import sys
 from salience import compose
 from salience.server import auth as access
-from salience.testing.memories import NOW
+from tests.contract.memories import NOW
 keyring = compose.keyring(sys.argv[1])
 token = sys.stdin.readline().strip()
 while token:

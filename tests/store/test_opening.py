@@ -29,7 +29,7 @@ from salience.records import Filter, Scope
 from salience.records.ids import SHORT
 from salience.store import schema, sqlite_file
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, NOW, add, id_of, listed, memory, need, stored, unit
+from tests.contract.memories import DIMENSION, NOW, add, id_of, listed, memory, need, stored, unit
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from salience.errors import EmbedderError, MovedError, PinnedError
 from salience.ports import Adopt, Derive, Model
 from salience.store.pins import Handle, Pin
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, add, need, random_unit, stored
+from tests.contract.memories import DIMENSION, add, need, random_unit, stored
 
 PINS = "SELECT name, value FROM meta WHERE name IN ('embedder', 'dimension', 'fingerprint')"
 

@@ -16,7 +16,7 @@ from salience.store import statements as shared
 from salience.store.postgres import PostgresStore, admin, checking, statements
 from salience.store.postgres.admin import PostgresDatabase
 from salience.store.postgres.connection import Address
-from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, numbers, stored, unit
+from tests.contract.memories import DIMENSION, NOW, add, id_of, memory, need, numbers, stored, unit
 from tests.postgres_server import fresh
 
 MEND = "To mend it: salience db doctor --repair"

@@ -18,7 +18,7 @@ from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Revise
 from salience.records import ANY, Scope
 from salience.store.postgres import PostgresStore, cache
 from salience.store.postgres.search import index_of
-from salience.testing.memories import (
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,

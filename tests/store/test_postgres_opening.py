@@ -27,8 +27,8 @@ from salience.store.postgres.admin import PostgresDatabase, PostgresKeyring
 from salience.store.postgres.checking import OF_A_TENANT
 from salience.store.postgres.connection import APP, OPERATOR, Address, create_pool, mapped, transaction
 from salience.store.schema import HEAD
-from salience.testing.keyring_contract import key
-from salience.testing.memories import DIMENSION, NOW, add, id_of, listed, need, stored, unit
+from tests.contract.keyring_contract import key
+from tests.contract.memories import DIMENSION, NOW, add, id_of, listed, need, stored, unit
 from tests.postgres_server import fresh, server
 
 PASSWORD = "s3cret"

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from salience.store.postgres import PostgresStore
-from salience.testing.memories import DIMENSION, EVERYTHING, add, listed, need, stored
+from tests.contract.memories import DIMENSION, EVERYTHING, add, listed, need, stored
 from tests.postgres_server import fresh, server
 
 OPEN = f"""
@@ -19,7 +19,7 @@ PRELUDE = """
 import sys
 from salience.records import Scope
 from salience.store.postgres import PostgresStore
-from salience.testing.memories import EVERYTHING, add, id_of, need, stored
+from tests.contract.memories import EVERYTHING, add, id_of, need, stored
 """
 WRITER = """
 first, count, tenant = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

@@ -14,8 +14,8 @@ from salience.records import ANY, Filter, Query, Scope
 from salience.store.postgres import PostgresStore, admin, search, statements
 from salience.store.postgres.cache import read_with_state
 from salience.store.schema import memories
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import (
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,

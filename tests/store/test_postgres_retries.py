@@ -16,8 +16,8 @@ from salience.ports import Touch
 from salience.records import Scope
 from salience.store.postgres import PostgresStore
 from salience.store.postgres import connection as connections
-from salience.testing.memories import DIMENSION, id_of, stored
-from salience.testing.memories import add as added
+from tests.contract.memories import DIMENSION, id_of, stored
+from tests.contract.memories import add as added
 
 ROW = "SELECT 1 FROM salience.tenants WHERE tenant = %s FOR UPDATE"
 

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, event
 import salience
 from on_citus.statements import read
 from salience.store.postgres import connection as connections
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 ANN = {"user_id": "ann"}
 

@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, EVERYTHING, add, id_of, listed, need, stored
+from tests.contract.memories import DIMENSION, EVERYTHING, add, id_of, listed, need, stored
 
 pytestmark = pytest.mark.slow
 
 PRELUDE = f"""
 import sys
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import EVERYTHING, add, id_of, need, stored
+from tests.contract.memories import EVERYTHING, add, id_of, need, stored
 store = SQLiteStore.open(sys.argv[1], embedder="e", dimension={DIMENSION}, language="none", busy_timeout=30)
 print("open", flush=True)
 """

@@ -12,13 +12,13 @@ import salience
 from salience import compose
 from salience.ports import Answered
 from salience.records import Scope
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import NOW, id_of
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import NOW, id_of
 
 ASKING = """
 import sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 with salience.connect(sys.argv[1], embedder=PlantedEmbedder()) as memory:
     print("ready", flush=True)
     sys.stdin.readline()

@@ -36,7 +36,7 @@ int fdatasync(int file)
 BEGIN = """
 import ctypes, sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 def syncs(work):
     before = counter.syncs()

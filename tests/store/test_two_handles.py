@@ -9,7 +9,7 @@ from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune,
 from salience.records import Scope
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import (
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,

@@ -7,7 +7,7 @@ import pytest
 from salience.errors import BusyError, ConflictError
 from salience.store.pins import Meta
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, EVERYTHING, add, id_of, listed, random_unit, stored
+from tests.contract.memories import DIMENSION, EVERYTHING, add, id_of, listed, random_unit, stored
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from salience.explain.trace import verdicts
 from salience.ports import Clustering
 from salience.rank import profiles
 from salience.records import Filter, Query, Scope
-from salience.testing.doubles import StoppedClock
+from tests.contract.doubles import StoppedClock
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 
 import salience
 from salience import Draft, InputError, NotFoundError, ProfileError
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 def nested(depth: int) -> list:

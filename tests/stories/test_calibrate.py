@@ -13,7 +13,7 @@ from salience.models.calibration import fit
 from salience.models.minilm import MiniLM
 from salience.ports import UNCALIBRATED
 from salience.records import Judged
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 COSINES = {f"text {number:02}": number / 100 for number in range(100)}
 PAIRS = [("query", text, cosine) for text, cosine in COSINES.items()]

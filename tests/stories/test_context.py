@@ -10,8 +10,8 @@ import salience
 from prompts import read
 from salience import InputError
 from salience.context import FOOTER, HEADER, UNSURE, tokens
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.text import is_hidden, normalise
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.every_surface
 

@@ -26,8 +26,8 @@ from salience.context import (
 )
 from salience.evaluate.datasets import everyday
 from salience.records import Replacement
-from salience.testing.memories import NOW, memory
 from salience.text import is_hidden
+from tests.contract.memories import NOW, memory
 
 
 def hit(number=1, content="plain", *, verdict="answers", **values):

@@ -15,8 +15,8 @@ from salience.extract.distinctions import distinctions
 from salience.models.calibration import CALIBRATIONS
 from salience.models.minilm import MiniLM
 from salience.rank.stages import covers
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import EVERYTHING
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import EVERYTHING
 
 SAID = [
     {"speaker": "Ann", "content": "I take 2 pills"},

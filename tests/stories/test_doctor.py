@@ -13,7 +13,7 @@ import pytest
 import salience
 from salience import DamagedError, EmbedderError, StoreError
 from salience.store.integrity import MOST
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 

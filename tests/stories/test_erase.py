@@ -17,7 +17,7 @@ from salience import ANY, InputError, NotFoundError
 from salience.engine import Engine
 from salience.ports import Add, Erase, Revise
 from salience.records import Memory, Scope
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.every_store
 
@@ -321,7 +321,7 @@ def bytes_of(folder) -> bytes:
 READER = """
 import sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder(), profile="zeromemory")
 for line in sys.stdin:
     if line == "recall\\n":

@@ -27,7 +27,7 @@ from salience.ports import EDGE, Calibration
 from salience.rank import profiles
 from salience.rank.run import details
 from salience.records import Filter, Query, Scope
-from salience.testing.doubles import StoppedClock
+from tests.contract.doubles import StoppedClock
 
 MEMORIES, QUERIES, TOPICS = 1000, 50, 15
 SEEN = {"user_id": "ann", "session_id": "s1"}

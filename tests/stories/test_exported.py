@@ -18,10 +18,10 @@ from salience import ImportLineError, InputError
 from salience.ports import Stored
 from salience.records import Relation, Scope, checks
 from salience.store.rows import of_memory, to_memory
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import NOW, memory
 from salience.transfer.export import as_record
 from salience.transfer.parse import FIELDS, parse_memory, parse_vector
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import NOW, memory
 
 LIMIT = 1_000
 HOUR = timedelta(hours=1)

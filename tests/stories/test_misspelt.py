@@ -3,7 +3,7 @@
 import pytest
 
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.every_store
 

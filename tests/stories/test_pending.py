@@ -13,7 +13,7 @@ from salience.errors import EmbedderError
 from salience.pending import FEW, REST, catch_up, embed_pending
 from salience.ports import FINGERPRINTED
 from salience.records import Draft
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.every_store
 

@@ -13,7 +13,7 @@ import pytest
 
 import salience
 from salience import ANY, ConflictError, Draft, InputError
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = [pytest.mark.every_surface, pytest.mark.every_call]
 

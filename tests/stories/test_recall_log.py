@@ -17,8 +17,8 @@ from salience.engine import warm
 from salience.errors import ForbiddenError
 from salience.records import Erased, Grant, Scope
 from salience.server.gate import Gate
-from salience.testing.doubles import PlantedEmbedder
 from salience.verbs import VERBS
+from tests.contract.doubles import PlantedEmbedder
 
 COSINES = {"tea is green": 0.9, "coffee is black": 0.5}
 

@@ -10,7 +10,7 @@ import salience
 from salience import InputError
 from salience.errors import EmbedderError
 from salience.rank.profiles import NAMES
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 WORDS = "Mira Jonas tea Lisbon paint paints 2024 May green I latest".split()
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)

@@ -30,7 +30,7 @@ from salience.rank.bounds import pruning
 from salience.rank.profile import Profile
 from salience.records import Filter, Query, Scope
 from salience.steps import AnswerLimit
-from salience.testing.doubles import StoppedClock
+from tests.contract.doubles import StoppedClock
 
 QUESTIONS = int(os.environ.get("SALIENCE_TEST_STEPS") or 240)
 MEMORIES, USERS = 3000, 4

@@ -16,7 +16,7 @@ from salience.maintain import reembed
 from salience.models import registry
 from salience.ports import FINGERPRINTED, Lease
 from salience.records import ANY
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,7 @@ from salience.maintain.reflect import reflect
 from salience.ports import Clustering
 from salience.records import ReflectReport, Scope
 from salience.remember import stale
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from salience.maintain.groups import Group, groups, match, reflectable
 from salience.maintain.reflect import common_labels
 from salience.ports import Calibration, Clustering
 from salience.records import Memory
-from salience.testing.memories import NOW, id_of, memory, unit
 from salience.text import Tokeniser
+from tests.contract.memories import NOW, id_of, memory, unit
 
 IDENTITY = Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test")
 READ = Subjects(Tokeniser())

@@ -15,7 +15,7 @@ from salience.errors import MovedError, SummariserError
 from salience.maintain.reflect import reflect
 from salience.ports import Clustering, Summary
 from salience.records import ReflectReport
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture

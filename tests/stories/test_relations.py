@@ -14,7 +14,7 @@ from salience.engine import Engine
 from salience.ports import Derive
 from salience.records import Relation
 from salience.relations import LIKELY
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 REPLACED = [
     ("I live in Berlin", "I moved to Lisbon"),

@@ -11,7 +11,7 @@ import pytest
 import salience
 from salience.errors import ConflictError, InputError, NotFoundError, StaleError, UnsettledError
 from salience.ports import Answered, Revise
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.every_store
 

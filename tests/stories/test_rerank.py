@@ -10,7 +10,7 @@ import pytest
 import salience
 from salience import InputError
 from salience.recall import in_pairs
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 

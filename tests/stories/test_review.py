@@ -11,7 +11,7 @@ import salience
 from salience.errors import EmbedderError, InputError, NotFoundError
 from salience.maintain import review as reviews
 from salience.records import ANY
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.every_store
 

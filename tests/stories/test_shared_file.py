@@ -12,14 +12,14 @@ import pytest
 
 import salience
 from salience import PinnedError
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 
 PRELUDE = """
 import sys
 import salience
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder(), profile="zeromemory")
 print("open", flush=True)
 """

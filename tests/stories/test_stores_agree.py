@@ -12,7 +12,7 @@ import salience
 from salience import Draft
 from salience.engine import Engine
 from salience.rank import profiles
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 import salience
 from bench.times import questions
 from salience.evaluate.datasets import conversations
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 DATA = os.environ.get("SALIENCE_TEST_DATA")
 

@@ -13,9 +13,9 @@ import salience
 from salience import ANY, ImportLineError, InputError
 from salience.ports import FINGERPRINTED, Derive
 from salience.records import Scope
-from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import comparable, random_tokens
 from salience.transfer.export import export
+from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import comparable, random_tokens
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 

@@ -7,7 +7,7 @@ import pytest
 
 import salience
 from salience.errors import EmbedderError
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 CAT, DOG, MOVE = "고양이 이름은 나비입니다", "강아지 이름은 초코입니다", "나는 서울에 살아요"
 GUITAR, RETRIES = "I play 🎸 on Fridays", "MAX_RETRY_COUNT is 5"

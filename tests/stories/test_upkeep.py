@@ -13,7 +13,7 @@ from salience import compose, settings
 from salience.errors import EmbedderError, InputError, LeaseError, NotFoundError, StoreError
 from salience.ports import Lease, Revise
 from salience.records import ANY, Draft
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 NOTHING = {"episodic": (), "semantic": ()}

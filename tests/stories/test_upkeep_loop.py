@@ -11,7 +11,7 @@ import salience
 from salience.errors import EmbedderError, LeaseError, StoreError
 from salience.maintain.upkeep import Pace, keep
 from salience.ports import Lease
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 
 import salience
 from salience.errors import EmbedderError, LeaseError
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ import json, signal, sys
 from datetime import timedelta
 import salience
 from salience.errors import LeaseError
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 """
 KEEPER = """
 clock = StoppedClock()

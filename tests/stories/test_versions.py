@@ -13,8 +13,8 @@ from salience import InputError, NotFoundError
 from salience.engine import Engine
 from salience.ports import Add, Derive, Model, Revise, Stored
 from salience.records import Memory, Scope
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.testing.memories import random_tokens
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.memories import random_tokens
 
 pytestmark = pytest.mark.every_store
 

@@ -14,7 +14,7 @@ from salience import InputError, compose
 from salience import engine as engines
 from salience.errors import EmbedderError
 from salience.ports import FINGERPRINTED
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 
 @pytest.fixture

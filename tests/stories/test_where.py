@@ -10,7 +10,7 @@ import pytest
 from salience import InputError
 from salience.records import Memory
 from salience.records.where import OPERATORS
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.every_surface
 PLANS = {"Ann": ("pro", 5), "Bob": ("free", 1), "Cy": ("pro", 2), "Dee": (None, 0)}

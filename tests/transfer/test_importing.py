@@ -11,9 +11,9 @@ from other_systems import WordEmbedder
 
 import salience
 from salience import ImportLineError, InputError
-from salience.testing.doubles import StoppedClock
 from salience.transfer import import_, importers
 from salience.transfer.importers.records import Problem, Record, instant, json_size, key, name, original
+from tests.contract.doubles import StoppedClock
 
 OLD, NEW = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
 

@@ -31,7 +31,7 @@ from salience import compose
 from salience.engine import Engine
 from salience.ports import Keyring
 from salience.server.auth import create_key
-from salience.testing.doubles import HashedEmbedder, PlantedEmbedder, StoppedClock
+from tests.contract.doubles import HashedEmbedder, PlantedEmbedder, StoppedClock
 
 SCREENS = [("light", 360), ("dark", 1600)]
 Keyed = Callable[..., TestClient]

@@ -17,7 +17,7 @@ from salience import settings
 from salience.models import registry
 from salience.server.app import build_app
 from salience.server.process import ServerConfig
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 COMMAND = str(Path(sys.executable).with_name("salience"))
 

@@ -14,7 +14,7 @@ from salience.errors import EmbedderError, InputError
 from salience.ports import Revise
 from salience.records import Scope
 from salience.server.ui.views.inbox import differing, steps_of
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 LIMITS = [f"The <i>request limit</i> is {number} a minute" for number in (30, 40, 50)]
 ANN = {"user_id": "ann"}

@@ -14,7 +14,7 @@ from dashboards import client_of, csrf_of
 from salience.errors import InputError
 from salience.server.ui import words
 from salience.server.ui.views.memory import changed_fields, fields_of
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 DAY = timedelta(days=1)
 

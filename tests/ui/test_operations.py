@@ -15,7 +15,7 @@ from salience.server.auth import create_key, verify_key
 from salience.server.metrics import Latency, Metrics, quantile
 from salience.server.ui.texts import size
 from salience.server.ui.views import operations
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 URL = "/ui/operations"
 WHOLE = ("/ui/operations/doctor", "/ui/operations/backup")

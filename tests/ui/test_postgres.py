@@ -16,7 +16,7 @@ from salience import compose
 from salience.records import ANY
 from salience.server.auth import create_key
 from salience.server.ui.views import VIEWS
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 TOKEN = "one-time"

@@ -25,7 +25,7 @@ from salience.records import ANY, Scope
 from salience.server.ui import page as page_module
 from salience.server.ui.site import POLICY
 from salience.server.ui.views import VIEWS
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 ROUTES = sorted(
     (method, f"/ui{route.path}", view.title)

@@ -8,7 +8,7 @@ import salience
 from bench.browser import dashboard, served
 from dashboards import assert_accessible, assert_fits
 from salience.server.ui.views import VIEWS
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 QUESTION = "q=Where+does+Ann+live%3F"

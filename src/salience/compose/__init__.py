@@ -47,7 +47,8 @@ from salience.text import Tokeniser
 from salience.verbs import AsyncVerbs, Verbs
 
 if TYPE_CHECKING:  # a local store does not load the HTTP client
-    from salience.client import AsyncOpening, Endpoint, RetryPolicy
+    from salience.async_engine import AsyncOpening
+    from salience.client import Endpoint, RetryPolicy
 
 __all__ = [
     "EMBEDDER",
@@ -148,7 +149,8 @@ def aconnect(
 
     Arguments, errors and verbs are those of `connect`. Verbs of a local store run in threads, at most 32 at a time.
     """
-    from salience.client import AsyncClient, AsyncEngine, AsyncOpening
+    from salience.async_engine import AsyncEngine, AsyncOpening
+    from salience.client import AsyncClient
 
     models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
 

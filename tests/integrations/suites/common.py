@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import salience
-from salience.testing.doubles import HashedEmbedder
+from contract.doubles import HashedEmbedder
 
 FOLDER = tempfile.TemporaryDirectory()
 EMPTY = Path(FOLDER.name, "empty.db")

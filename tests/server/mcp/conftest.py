@@ -16,7 +16,7 @@ from salience.records import Grant
 from salience.server.gate import Gate
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import LocalCaller, chosen
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 Opening = Callable[..., AbstractAsyncContextManager[Client]]
 

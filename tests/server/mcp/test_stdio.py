@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 import salience
 from mcp_servers import COMMAND, TABS, surroundings, text_of
 from salience.server.mcp.tools import DEFAULT
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SERVERS = 8
@@ -63,7 +63,7 @@ from salience.server.mcp import server as stdio
 from salience.server.mcp.tools import LocalCaller
 from salience.records import Grant
 from salience.server.mcp.tools import DEFAULT
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 class Slow(PlantedEmbedder):
     def embed(self, texts):

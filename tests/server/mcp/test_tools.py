@@ -23,7 +23,7 @@ from salience.server.gate import Gate, Limits
 from salience.server.mcp import texts
 from salience.server.mcp.server import INSTRUCTIONS, server
 from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, chosen
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.anyio
 MEMEMORY = {"remember", "recall", "update", "forget", "list", "stats", "help"}

@@ -24,8 +24,8 @@ from salience.models import registry
 from salience.server import logs
 from salience.server.app import build_app
 from salience.server.process import ServerConfig
-from salience.testing.doubles import PlantedEmbedder
 from servers import served
+from tests.contract.doubles import PlantedEmbedder
 
 COMMAND = str(Path(sys.executable).with_name("salience"))
 PATIENCE = 90.0

@@ -19,7 +19,7 @@ from salience.server import process as processes
 from salience.server.app import build_app
 from salience.server.process import FAILED, SPAWN, Supervisor, bind, url_of
 from salience.server.server import serve
-from salience.testing.doubles import HashedEmbedder
+from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from salience.models import registry
 from salience.server import process
 from salience.server.auth import create_key
 from salience.server.process import bind, is_loopback, url_of
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 

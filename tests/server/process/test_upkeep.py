@@ -16,7 +16,7 @@ from salience.server.auth import create_key
 from salience.server.metrics import Metrics
 from salience.server.upkeep import SharedPace, TenantRounds, UpkeepThread
 from salience.store.keyring import MemoryKeyring
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 

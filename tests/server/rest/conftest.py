@@ -11,7 +11,7 @@ import pytest
 import salience
 import servers
 from salience.engine import Engine
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import salience
 import servers
 from salience.engine import Engine
 from salience.errors import BusyError, EmbedderError, LimitError, SalienceError
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.wire import errors as problems
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 ID = "0" * 32
 JSON = {"content-type": "application/json"}

@@ -14,7 +14,7 @@ import servers
 from salience.engine import Engine
 from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
-from salience.testing.doubles import StoppedClock
+from tests.contract.doubles import StoppedClock
 
 
 class KeyedServer:

@@ -14,7 +14,7 @@ import servers
 from bench.fuzz import PHASES, Found, fuzz
 from salience import compose
 from salience.server import auth as access
-from salience.testing.doubles import PlantedEmbedder
+from tests.contract.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
 

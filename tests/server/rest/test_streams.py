@@ -16,7 +16,7 @@ import salience
 import servers
 from salience.engine import Engine
 from salience.errors import BusyError, StoreError
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.slow
 

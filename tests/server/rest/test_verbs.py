@@ -13,9 +13,9 @@ import servers
 from salience.engine import Engine
 from salience.server.rest.parsing import STREAMED, argument_names, is_in_query
 from salience.store.sqlite import SQLiteStore
-from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.verbs import VERBS
 from servers import document
+from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 WHERE = {"user_id": "alice"}
 CALLS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from salience.store.index.search import Search
 from salience.store.index.view import view_of
 from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
-from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, shown, stored, unit
+from tests.contract.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, shown, stored, unit
 
 FEW = st.integers(0, 15)
 

@@ -34,7 +34,7 @@ from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Query, Relation
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
-from salience.testing.memories import DIMENSION, NOW, id_of, need, random_unit, stored, unit
+from tests.contract.memories import DIMENSION, NOW, id_of, need, random_unit, stored, unit
 
 STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 150)
 """Stores that are made in all; each is asked several things."""

@@ -13,7 +13,7 @@ from salience.batch import Tokens
 from salience.errors import InputError
 from salience.ports import Add, Adopt, Erase, Prune, Revise, Store
 from salience.records import Scope
-from salience.testing.memories import (
+from tests.contract.memories import (
     EVERYTHING,
     NOW,
     add,
@@ -26,7 +26,7 @@ from salience.testing.memories import (
     stored,
     unit,
 )
-from salience.testing.model_contract import SHORT, derive, model, short
+from tests.contract.model_contract import SHORT, derive, model, short
 
 HOUR = timedelta(hours=1)
 

@@ -13,7 +13,7 @@ import pytest
 from salience.errors import ConflictError, InputError, StoreError
 from salience.ports import Keyring
 from salience.records import ApiKey
-from salience.testing.memories import NOW
+from tests.contract.memories import NOW
 
 HOUR = timedelta(hours=1)
 

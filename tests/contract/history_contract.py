@@ -12,7 +12,7 @@ from salience.batch import COLUMNS
 from salience.errors import StaleError
 from salience.ports import Add, Change, Derive, Erase, Need, Prune, Revise, RevisionFilter, Store, Touch
 from salience.records import ANY, Filter, Memory, Relation, Scope
-from salience.testing.memories import (
+from tests.contract.memories import (
     EVERYTHING,
     NOW,
     add,

@@ -9,7 +9,7 @@ import pytest
 
 from salience.ports import Erase, LogRecall, Prune, Store
 from salience.records import ANY, Coordinate, LoggedHit, LoggedRecall, Part, Scope, ScoreDetail, Via
-from salience.testing.memories import EVERYTHING, NOW, add, id_of, stored
+from tests.contract.memories import EVERYTHING, NOW, add, id_of, stored
 
 DAY: Final = timedelta(days=1)
 

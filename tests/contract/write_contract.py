@@ -18,7 +18,8 @@ from salience.errors import ConflictError, InputError, LeaseError, SalienceError
 from salience.ports import Add, Answered, Change, Erase, Lease, Near, Prune, Revise, Store, Touch
 from salience.records import Filter, Receipt, Scope
 from salience.records.checks import Frozen, frozen
-from salience.testing.memories import (
+from salience.text import content_hash
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,
@@ -33,7 +34,6 @@ from salience.testing.memories import (
     stored,
     unit,
 )
-from salience.text import content_hash
 
 TEXTS: Final = (
     "emoji 👩🏽‍🚀🇪🇺 and 𝔐athematical letters",

@@ -17,12 +17,12 @@ from collections.abc import Iterable
 import pytest
 
 from salience.ports import Store
-from salience.testing.history_contract import HistoryContract
-from salience.testing.log_contract import LogContract
-from salience.testing.model_contract import ModelContract
-from salience.testing.read_contract import ReadContract
-from salience.testing.token_contract import TokenContract
-from salience.testing.write_contract import WriteContract
+from tests.contract.history_contract import HistoryContract
+from tests.contract.log_contract import LogContract
+from tests.contract.model_contract import ModelContract
+from tests.contract.read_contract import ReadContract
+from tests.contract.token_contract import TokenContract
+from tests.contract.write_contract import WriteContract
 
 
 class StoreContract(ReadContract, WriteContract, HistoryContract, ModelContract, TokenContract, LogContract):

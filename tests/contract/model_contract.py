@@ -12,7 +12,8 @@ from salience.batch import Vectors32
 from salience.errors import EmbedderError, InputError, MovedError, PinnedError, StaleError
 from salience.ports import Add, Adopt, Change, Derive, Erase, Lease, Model, Near, Prune, Revise, Store, Stored
 from salience.records import Scope
-from salience.testing.memories import (
+from salience.text import content_hash
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,
@@ -28,7 +29,6 @@ from salience.testing.memories import (
     stored,
     unit,
 )
-from salience.text import content_hash
 
 SHORT: Final = 4
 """Length of the vectors of another model."""

@@ -31,7 +31,7 @@ from salience.ports import (
     Stored,
 )
 from salience.records import ANY, Filter, Memory, Relation, Scope
-from salience.testing.memories import (
+from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
     NOW,
@@ -219,7 +219,7 @@ class ReadContract:
         self, store: Store, conditions: dict[str, Any], accepted: set[int]
     ) -> None:
         add(store, *(stored(number, **values) for number, values in FILTERED.items()))
-        filter = Filter(**conditions)  # noqa: A001 - the name that the port has
+        filter = Filter(**conditions)
         batch = store.gather(need(filter=filter))
         assert numbers(batch) == sorted(accepted)
         assert batch.complete
@@ -228,7 +228,7 @@ class ReadContract:
     def test_conditions_on_metadata_mean_the_same_in_every_read(self, store: Store) -> None:
         add(store, *(stored(number, metadata=metadata) for number, metadata in enumerate(METADATA)))
         for where in conditions_on_metadata():
-            filter = Filter(where=where)  # noqa: A001 - the name that the port has
+            filter = Filter(where=where)
             expected = [
                 number for number, metadata in enumerate(METADATA) if filter.accepts(memory(0, metadata=metadata))
             ]

@@ -1,1 +1,0 @@
-"""For tests, ours and those of third-party stores: the store contract, and doubles of clocks and embedders."""

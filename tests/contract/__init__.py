@@ -1,0 +1,1 @@
+"""The contract that every store passes, and doubles of clocks and embedders."""
