@@ -1117,6 +1117,11 @@ class ReferenceStore:
         with self._opened() as state:
             return dict(Counter(tenant for tenant, _ in state.rows))
 
+    moved, sees_all, is_degraded = False, True, False
+
+    def connections(self) -> dict[str, int]:
+        return {}
+
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
         with self._opened() as state:

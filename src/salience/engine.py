@@ -100,7 +100,7 @@ class Engine(Verbs):
     @property
     def services(self) -> Services:
         """The ports, with the store's current model if another process changed it and it can be loaded here."""
-        if self._follow is not None and getattr(self._services.store, "moved", False):
+        if self._follow is not None and self._services.store.moved:
             self._follow_model(self._follow)
         return self._services
 
@@ -433,7 +433,7 @@ def warm(engine: Engine) -> None:
         FINGERPRINTED,  # a text whose vector the store needs anyway, to check the model
         limit=1,
         dry_run=True,
-        deadline_ms=0.0 if getattr(engine.services.embedder, "remote", False) else None,
+        deadline_ms=0.0 if engine.services.embedder.remote else None,
         environment=ANY,
         project=ANY,
         user_id=ANY,

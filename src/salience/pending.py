@@ -64,7 +64,7 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
         StoreError: the store failed; earlier pages stay embedded.
     """
     handle = pending_of(services)
-    tenant = None if getattr(handle, "sees_all", True) else services.tenant
+    tenant = None if handle.sees_all else services.tenant
     if dry_run:
         return Embedded(count_unembedded(handle, tenant), 0)
     done, refused, after = 0, list[Memory](), FIRST

@@ -324,14 +324,14 @@ def with_vectors(need: Need, embedded: Sequence[Embedding] | None) -> Need:
 
 
 def token_reader(services: Services, need: Need) -> TokenReader | None:
-    """Return the function that reads the token vectors of candidates; None if the query or the store has none.
+    """Return the function that reads the token vectors of candidates; None if the query has none.
 
     It keeps what it has read, since several stages, and each counterfactual, ask for the same memories.
     """
-    read = getattr(services.store, "token_vectors", None)
-    if read is None or not need.query_tokens:
+    if not need.query_tokens:
         return None
     known: dict[str, Tokens | None] = {}
+    read = services.store.token_vectors
 
     def tokens(ids: list[str]) -> list[Tokens | None]:
         missing = [one for one in ids if one not in known]
@@ -406,7 +406,7 @@ def _respelt(
         pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
         respelt = tuple([pattern.sub(spelling, text) for text in respelt])
     seconds = None if query.deadline_ms is None else query.deadline_ms / 1e3 - (time.perf_counter() - started)
-    if respelt == texts or getattr(services.embedder, "remote", False) or (seconds is not None and seconds <= 0):
+    if respelt == texts or services.embedder.remote or (seconds is not None and seconds <= 0):
         return need
     found = _embed_within(services, seconds, respelt)
     if found is None:

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from salience.errors import (
     StaleError,
     StoreError,
 )
-from salience.ports import Embedder, Reranker, Services, Stored, embeddings
+from salience.ports import Embedder, FullEmbedder, Reranker, Services, Stored, embeddings
 from salience.records import Filter, Memory, OutOfScope, Scope, checks
 
 RETRIES: Final = 20
@@ -44,7 +44,7 @@ def embed(services: Services, texts: Sequence[str]) -> list[Embedding]:
         EmbedderError: the embedder failed, or returned something other than one vector per text. The message leaves out
             the embedder's own error text, which may quote a memory.
     """
-    passages = prefixed(services.embedder, "passage_prefix", texts)
+    passages = [services.embedder.passage_prefix + text for text in texts]
     return _embed_each(services, passages) if len(passages) == 1 else embed_with(services.embedder, passages)
 
 
@@ -56,25 +56,17 @@ def embed_queries(services: Services, texts: Sequence[str]) -> list[Embedding]:
     Raises:
         EmbedderError: as `embed`.
     """
-    return _embed_each(services, prefixed(services.embedder, "query_prefix", texts))
-
-
-def prefixed(embedder: Embedder, prefix: Literal["query_prefix", "passage_prefix"], texts: Sequence[str]) -> list[str]:
-    """Return the texts with the prefix that the model was trained with, if it has one."""
-    return [f"{getattr(embedder, prefix, '')}{text}" for text in texts]
+    return _embed_each(services, [services.embedder.query_prefix + text for text in texts])
 
 
 def _embed_each(services: Services, texts: Sequence[str]) -> list[Embedding]:
-    each: Callable[[Sequence[str]], list[Embedding]] | None = getattr(services.embedder, "embed_each", None)
-    if each is None:
-        return [embed_with(services.embedder, [text])[0] for text in texts]
     try:
-        return each(texts)
+        return services.embedder.embed_each(texts)
     except Exception as error:
         raise _embedder_error(services.embedder, error) from None
 
 
-def embed_with(embedder: Embedder, texts: Sequence[str]) -> list[Embedding]:
+def embed_with(embedder: FullEmbedder, texts: Sequence[str]) -> list[Embedding]:
     """Return the embedding of each text; raises as `embed`."""
     if not texts:
         return []
@@ -111,7 +103,7 @@ def try_embed(services: Services, texts: Sequence[str]) -> tuple[list[Embedding]
     except EmbedderError as error:
         return None, str(error)
     except TimeoutError:
-        host = getattr(services.embedder, "remote", False)
+        host = services.embedder.remote
         where = f": {host}" if isinstance(host, str) else ""
         remedy = "Check the network and the provider's status, or raise SALIENCE_EMBED_PATIENCE."
         return None, f"embedder {services.embedder.name!r}{where} did not answer within {seconds:g} s. {remedy}"
@@ -119,7 +111,7 @@ def try_embed(services: Services, texts: Sequence[str]) -> tuple[list[Embedding]
 
 def embed_timeout(services: Services, texts: int = 1) -> float | None:
     """Return the seconds to wait for a remote embedder to embed `texts` texts; None: no limit, as for a local one."""
-    if services.embed_patience is None or not getattr(services.embedder, "remote", False):
+    if services.embed_patience is None or not services.embedder.remote:
         return None
     return services.embed_patience * (1 + texts // TEXTS_PER_TIMEOUT)
 

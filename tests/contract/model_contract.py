@@ -90,6 +90,11 @@ def frequencies(store: Store) -> list[float]:
 class ModelContract:
     """One model owns the vectors; another can replace it."""
 
+    def test_a_new_store_says_what_it_can_do(self, store: Store) -> None:
+        assert (store.moved, store.is_degraded) == (False, False)
+        assert isinstance(store.sees_all, bool)
+        assert all(isinstance(count, int) for count in store.connections().values())
+
     def test_the_first_memory_pins_the_store(self, store: Store) -> None:
         """A lease does not, and a memory without a vector needs no fingerprint."""
         mine = store.under(silent("mine", SHORT))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from salience.errors import InputError, MissingExtraError
 from salience.models.bge import BGE
+from salience.models.cache import Wrapped
 from salience.models.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, equal_error, fit, isotonic, measured
 from salience.models.minilm import MiniLM
 from salience.models.multilingual import Multilingual
@@ -141,7 +142,7 @@ def test_the_shipped_figures_are_what_fit_returns(name):
 
 
 def test_minilm_measured_on_the_included_texts_is_minilm_fitted_to_judged_pairs():
-    found, known = measured(MiniLM()), CALIBRATIONS[MiniLM.name]
+    found, known = measured(Wrapped(MiniLM())), CALIBRATIONS[MiniLM.name]
     cosines = np.linspace(0, 0.85, 18)
     np.testing.assert_allclose(found.related(cosines), known.related(cosines), atol=0.03)
     assert (found.paraphrase, found.token_floor) == (pytest.approx(known.paraphrase, abs=0.02), known.token_floor)
@@ -150,7 +151,7 @@ def test_minilm_measured_on_the_included_texts_is_minilm_fitted_to_judged_pairs(
 @pytest.mark.parametrize("kind", [BGE, Static])
 def test_what_is_measured_is_near_what_was_fitted_to_judged_pairs(kind):
     try:
-        found, known = measured(kind()), CALIBRATIONS[kind.name]
+        found, known = measured(Wrapped(kind())), CALIBRATIONS[kind.name]
     except MissingExtraError as error:
         pytest.skip(str(error))
     assert found.paraphrase == pytest.approx(known.paraphrase, abs=0.05)
@@ -161,4 +162,4 @@ def test_what_is_measured_is_near_what_was_fitted_to_judged_pairs(kind):
 
 
 def test_an_embedder_that_tells_nothing_apart_stays_uncalibrated():
-    assert measured(PlantedEmbedder({})) is UNCALIBRATED
+    assert measured(Wrapped(PlantedEmbedder({}))) is UNCALIBRATED

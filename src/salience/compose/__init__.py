@@ -36,7 +36,7 @@ from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.entities import extractor
 from salience.models import llm, registry
 from salience.pending import check_model
-from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Services, Summariser
+from salience.ports import FINGERPRINTED, Clustering, Embedder, FullEmbedder, Reranker, Services, Summariser
 from salience.rank import profiles
 from salience.rank.profiles import ProfileLike
 from salience.records import checks
@@ -262,7 +262,7 @@ def engine(
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
     moving: bool = False,
-    wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder,
+    wrap: Callable[[FullEmbedder], FullEmbedder] = lambda embedder: embedder,
     create: bool = True,
 ) -> Engine:
     """Return an engine as `connect` does, under given settings; with `moving`, as the function of that name.
@@ -318,7 +318,7 @@ def moved(services: Services, chosen: str | Embedder, settings: Settings) -> Ser
     return replace(services, embedder=embedding, store=services.store.under(model(embedding)))
 
 
-def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], Embedder]) -> Services | None:
+def followed(services: Services, settings: Settings, wrap: Callable[[FullEmbedder], FullEmbedder]) -> Services | None:
     """Return the services with the model that the store is now pinned to; None if it cannot be loaded here."""
     try:
         pin = services.store.pinned()

@@ -13,10 +13,10 @@ from salience import settings as configuration
 from salience.batch import Vectors32
 from salience.errors import InputError, StoreError, Words, shown
 from salience.loading import require
-from salience.ports import FINGERPRINTED, Database, Embedder, Keyring, Model, Store
+from salience.ports import FINGERPRINTED, Database, FullEmbedder, Keyring, Model, Store
 from salience.records import CopyReport, Distributed
 from salience.settings import Settings
-from salience.steps import embed_with, prefixed
+from salience.steps import embed_with
 from salience.transfer import copy as copies
 
 if TYPE_CHECKING:
@@ -83,17 +83,17 @@ def file_of(target: str | Path | None = None) -> Path:
     return path_of(named(target))
 
 
-def model(embedder: Embedder) -> Model:
+def model(embedder: FullEmbedder) -> Model:
     """Return the model to pin a store to; its fingerprint is computed on first use."""
 
     @cache
     def fingerprint() -> Vectors32:
-        return embed_with(embedder, prefixed(embedder, "passage_prefix", [FINGERPRINTED]))[0].vector
+        return embed_with(embedder, [embedder.passage_prefix + FINGERPRINTED])[0].vector
 
     return Model(embedder.name, embedder.dimension, fingerprint)
 
 
-def store(target: str, embedder: Embedder, settings: Settings, moving: bool = False, create: bool = True) -> Store:
+def store(target: str, embedder: FullEmbedder, settings: Settings, moving: bool = False, create: bool = True) -> Store:
     """Return the store that `target` names, pinned to the embedder and the language.
 
     Args:

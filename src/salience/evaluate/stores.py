@@ -64,7 +64,7 @@ def opened(conversation: Conversation, embedder: Embedder, cache: Path | None) -
         compose.local(Path(folder) / "store.db", embedder=cached, clock=lambda: end) as engine,
     ):
         refs, sessions = _store(engine, conversation)
-        services = replace(engine.services, embedder=embedder)
+        services = replace(engine.services, embedder=Wrapped(embedder))
         yield ConversationStore(conversation.name, engine, services, refs, sessions, end)
 
 

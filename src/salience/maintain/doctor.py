@@ -200,7 +200,7 @@ def _embedded(services: Services, stored: Sequence[Stored], deep: bool) -> Seque
     pinned = services.store.pinned()
     if pinned is None or (pinned.name, pinned.dimension) != (services.embedder.name, services.embedder.dimension):
         return [None] * len(stored)
-    has_zeros = getattr(services.embedder, "gives_zeros", False)
+    has_zeros = services.embedder.gives_zeros
     checked = [item for item in stored if deep or (has_zeros and item.vector is not None and not item.vector.any())]
     texts = list(dict.fromkeys(item.memory.content for item in checked))
     fresh = dict(zip(texts, embed(services, texts), strict=True))

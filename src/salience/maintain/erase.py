@@ -77,9 +77,7 @@ def erase(
     gone, logged = retry_stale(attempt)
     if dry_run:
         return Erased(len(gone), logged)
-    clear_cache = getattr(services.embedder, "forget", None)
-    if clear_cache is not None:
-        clear_cache()
+    services.embedder.forget()
     return Erased(len(gone | _erase_late_reflections(services, gone)), logged)
 
 

@@ -106,7 +106,7 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
 
 def _add_tokens(services: Services, lease: Callable[[], Lease]) -> None:
     """Add token vectors to the tenant's memories that have a vector of the model and no token vectors."""
-    if not getattr(services.embedder, "token_size", 0):
+    if not services.embedder.token_size:
         return
     everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
     for page in scan_pages(services, everything, forgotten=True, size=PAGE):

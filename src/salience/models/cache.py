@@ -25,7 +25,7 @@ PARALLEL: Final = 8
 
 
 class Wrapped:
-    """Base of an embedder that delegates to another one and has its name, dimension and calibration."""
+    """An embedder with every member of `FullEmbedder`, which takes from another one what that has."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -87,6 +87,17 @@ class Wrapped:
         """The embedder's calibration."""
         return calibration_of(self._embedder)
 
+    def embed(self, texts: Sequence[str], /) -> Vectors32:
+        """Return what the embedder returns."""
+        return self._embedder.embed(texts)
+
+    def embed_each(self, texts: Sequence[str], /) -> list[Embedding]:
+        """Return the embedding of each text, as if the text was embedded alone."""
+        return [embeddings(self, [text])[0] for text in texts]
+
+    def forget(self) -> None:
+        """Do nothing: no vector is kept."""
+
 
 class WithTokens(Wrapped):
     """An embedder with the token vectors of minilm in place of its own, if it has any.
@@ -96,7 +107,7 @@ class WithTokens(Wrapped):
 
     def __init__(self, embedder: Embedder, minilm: Embedder) -> None:
         super().__init__(embedder)
-        self._minilm = minilm
+        self._minilm = Wrapped(minilm)
 
     @property
     def name(self) -> str:
@@ -106,13 +117,12 @@ class WithTokens(Wrapped):
     @property
     def independent(self) -> bool:
         """Whether a text has the same vectors, bit for bit, in every batch."""
-        return super().independent and bool(getattr(self._minilm, "independent", False))
+        return super().independent and self._minilm.independent
 
     @property
     def token_size(self) -> int:
         """Length of a token vector."""
-        found: int = getattr(self._minilm, "token_size", 0)
-        return found
+        return self._minilm.token_size
 
     @property
     def calibration(self) -> Calibration:
@@ -120,18 +130,13 @@ class WithTokens(Wrapped):
         known = super().calibration
         return known if known is UNCALIBRATED else replace(known, token_floor=TOKEN_FLOOR)
 
-    def embed(self, texts: Sequence[str], /) -> Vectors32:
-        """Return what the embedder returns."""
-        return self._embedder.embed(texts)
-
     def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
         """Return the embedder's vectors, and the token vectors of minilm, of the texts without a prefix."""
         prefixes = [prefix for prefix in (self.query_prefix, self.passage_prefix) if prefix]
         bare = [
             text.removeprefix(next((prefix for prefix in prefixes if text.startswith(prefix)), "")) for text in texts
         ]
-        minilm: Any = self._minilm
-        tokens = minilm.embed_tokens(bare)[1]  # first: an embedder on NumPy leaves threads that spin for a while
+        tokens = self._minilm.embed_tokens(bare)[1]  # first: an embedder on NumPy leaves threads that spin for a while
         return self._embedder.embed(texts), tokens
 
 
@@ -153,9 +158,10 @@ class Cached(Wrapped):
         measures: bool = False,
     ) -> None:
         super().__init__(embedder)
+        self._bare = Wrapped(embedder)
         self._size = size
         self._fitted_here = fitted_here
-        self._measured = Once(lambda: measured(embedder)) if measures else None
+        self._measured = Once(lambda: measured(self._bare)) if measures else None
         self._embeddings: OrderedDict[bytes, Embedding] = OrderedDict()  # by hash: it holds no text
         self._lock = threading.Lock()
 
@@ -209,14 +215,14 @@ class Cached(Wrapped):
                     found[text] = self._embeddings[key]
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if len(missing) > 1 and self.independent:
-            made = embeddings(self._embedder, missing)
+            made = embeddings(self._bare, missing)
         elif len(missing) > 1 and self.remote:
             with ThreadPoolExecutor(min(PARALLEL, len(missing))) as pool:
                 contexts = [copy_context() for _ in missing]  # request context, such as trace ids
-                alone = pool.map(lambda each, text: each.run(embeddings, self._embedder, [text]), contexts, missing)
+                alone = pool.map(lambda each, text: each.run(embeddings, self._bare, [text]), contexts, missing)
                 made = [one for (one,) in alone]
         else:
-            made = [embeddings(self._embedder, [text])[0] for text in missing]
+            made = [embeddings(self._bare, [text])[0] for text in missing]
         self._measure()
         for text, embedding in zip(missing, made, strict=True):
             for array in (embedding.vector, embedding.tokens):

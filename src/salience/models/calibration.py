@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from salience.batch import TOKEN_SCALE, Floats
 from salience.errors import InputError, Words, shown, wrong_type
-from salience.ports import TOKEN_FLOOR, UNCALIBRATED, Calibration, Embedder, embeddings
+from salience.ports import TOKEN_FLOOR, UNCALIBRATED, Calibration, FullEmbedder, embeddings
 from salience.records import checks
 
 KNOTS: Final = 8
@@ -111,7 +111,7 @@ def calibration_of(embedder: object, fitted_here: Mapping[str, Calibration] = {}
     return own
 
 
-def measured(embedder: Embedder) -> Calibration:
+def measured(embedder: FullEmbedder) -> Calibration:
     """Return the calibration of an unknown embedder, from its cosines between the 60 texts of `REFERENCE`.
 
     Each share of the pairs gets the relatedness that minilm gives it: cosine and relatedness with the same rank belong
@@ -126,9 +126,8 @@ def measured(embedder: Embedder) -> Calibration:
     """
     subjects: list[list[str]] = json.loads(REFERENCE.read_text("utf-8"))
     statements = [text for *told, _ in subjects for text in told]
-    prefixes = (getattr(embedder, name, "") for name in ("query_prefix", "passage_prefix"))
-    asking, telling = (str(prefix) for prefix in prefixes)
-    texts = [asking + question for *_, question in subjects] + [telling + text for text in statements]
+    texts = [embedder.query_prefix + question for *_, question in subjects]
+    texts += [embedder.passage_prefix + text for text in statements]
     made = embeddings(embedder, texts)
     vectors = np.stack([one.vector for one in made]).astype(np.float64)
     questions, told = vectors[: len(subjects)], vectors[len(subjects) :]

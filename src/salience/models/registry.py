@@ -142,7 +142,7 @@ FACT_READERS: Final[Choices[FactReader | None]] = {
 }
 
 
-def embedder(chosen: object, settings: Settings) -> Embedder:
+def embedder(chosen: object, settings: Settings) -> Cached:
     """Return the chosen embedder behind a cache of `settings.embedder_cache` query vectors.
 
     `chosen` is a name from `EMBEDDERS`, if it takes a model as `NAME:MODEL`; an object with `name`, `dimension` and
@@ -168,7 +168,7 @@ def _with_tokens(made: Embedder, settings: Settings, chosen: object) -> Embedder
     return WithTokens(made, _minilm(settings)) if asked and not isinstance(made, MiniLM) else made
 
 
-def embedder_for(name: str, dimension: int, settings: Settings) -> Embedder | None:
+def embedder_for(name: str, dimension: int, settings: Settings) -> Cached | None:
     """Return the embedder that matches the model pin of a store; None if neither the setting nor `EMBEDDERS` do."""
     for choice in (settings.embedder, *EMBEDDERS):
         with suppress(SalienceError):  # the library is not installed, or does not know the model

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from salience.batch import Embedding, Floats, Vectors32, unit_vectors
+from salience.batch import Embedding, Floats, Tokens, Vectors32, unit_vectors
 from salience.errors import EmbedderError, InputError
 from salience.records import Label
 
@@ -80,22 +80,59 @@ class Embedder(Protocol):
         ...
 
 
-def embeddings(embedder: Embedder, texts: Sequence[str]) -> list[Embedding]:
+class FullEmbedder(Embedder, Protocol):
+    """An embedder with every member that is optional for `Embedder`; `models.cache.Wrapped` makes one of any.
+
+    Attributes:
+        remote: the host of a remote embedder, or whether it is remote; writes limit how long they wait for one.
+        independent: whether a text has the same vector, bit for bit, in every batch.
+        gives_zeros, query_prefix, passage_prefix: as in `Embedder`; False and empty for a model without them.
+        token_size: length of a token vector; 0 for a model that gives none.
+        calibration: the meaning of its cosines.
+    """
+
+    @property
+    def remote(self) -> str | bool: ...  # noqa: D102
+    @property
+    def independent(self) -> bool: ...  # noqa: D102
+    @property
+    def gives_zeros(self) -> bool: ...  # noqa: D102
+    @property
+    def query_prefix(self) -> str: ...  # noqa: D102
+    @property
+    def passage_prefix(self) -> str: ...  # noqa: D102
+    @property
+    def token_size(self) -> int: ...  # noqa: D102
+    @property
+    def calibration(self) -> Calibration: ...  # noqa: D102
+
+    def embed_tokens(self, texts: Sequence[str], /) -> tuple[Vectors32, Sequence[Tokens]]:
+        """Return what `embed` returns, and for each text its token vectors; only if `token_size` is not 0."""
+        ...
+
+    def embed_each(self, texts: Sequence[str], /) -> list[Embedding]:
+        """Return the embedding of each text, as if the text was embedded alone."""
+        ...
+
+    def forget(self) -> None:
+        """Drop every vector that is kept: one may belong to a text that was erased."""
+        ...
+
+
+def embeddings(embedder: FullEmbedder, texts: Sequence[str]) -> list[Embedding]:
     """Return the embedding of each text, with token vectors if the embedder gives them.
 
     Raises:
         EmbedderError: the embedder returned something other than one vector per text.
     """
     tokens: Sequence[Any] = [None] * len(texts)
-    if size := getattr(embedder, "token_size", 0):
-        full: Any = embedder
-        vectors, tokens = full.embed_tokens(texts)
+    if size := embedder.token_size:
+        vectors, tokens = embedder.embed_tokens(texts)
         if len(tokens) != len(texts) or any(each.ndim != 2 or each.shape[1] != size for each in tokens):
             raise EmbedderError(f"embedder {embedder.name!r} did not return token vectors of length {size} per text.")
     else:
         vectors = embedder.embed(texts)
-    gives_zeros = getattr(embedder, "gives_zeros", False)
-    units = unit_vectors(vectors, embedder.name, len(texts), embedder.dimension, gives_zeros=gives_zeros)
+    units = unit_vectors(vectors, embedder.name, len(texts), embedder.dimension, gives_zeros=embedder.gives_zeros)
     return [Embedding(*pair) for pair in zip(units, tokens, strict=True)]
 
 

@@ -15,9 +15,9 @@ from salience.ports.models import (
     UNCALIBRATED,
     Calibration,
     Clustering,
-    Embedder,
     Extractor,
     FactReader,
+    FullEmbedder,
     Judge,
     Model,
     Reranker,
@@ -68,9 +68,23 @@ class Store(Protocol):
 
     Attributes:
         language: of the terms, for `Tokeniser`.
+        moved: whether the store was found to be pinned to another model since this handle was made.
+        sees_all: whether it may read the memories of every tenant.
+        is_degraded: whether a part of the store was unavailable not long ago.
     """
 
     language: str
+
+    @property
+    def moved(self) -> bool: ...  # noqa: D102
+    @property
+    def sees_all(self) -> bool: ...  # noqa: D102
+    @property
+    def is_degraded(self) -> bool: ...  # noqa: D102
+
+    def connections(self) -> Mapping[str, int]:
+        """Return the number of connections by state, such as `idle`; empty for a store without any."""
+        ...
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
@@ -323,7 +337,7 @@ class Services:
 
     store: Store
     access_log: AccessLog
-    embedder: Embedder
+    embedder: FullEmbedder
     extractor: Extractor
     tokeniser: Tokeniser
     clock: Callable[[], datetime]

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from salience import compose
 from salience.engine import warm_in_background
 from salience.errors import InputError
-from salience.ports import FINGERPRINTED, Embedder, Keyring
+from salience.ports import FINGERPRINTED, FullEmbedder, Keyring
 from salience.records import Grant
 from salience.server import metrics, oauth
 from salience.server.auth import Authenticator, verify_key
@@ -55,7 +55,7 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
         warm_in_background(engine)
         upkeep = UpkeepThread(engine, keyring, settings.server_upkeep, counters)
         stack.callback(upkeep.stop)
-        counters.connections = getattr(engine.services.store, "connections", dict)
+        counters.connections = engine.services.store.connections
 
         anonymous = AnonymousAccess(settings, keyring, engine.services.tenant, config.one_time_token is None)
         clock = engine.services.clock
@@ -131,13 +131,13 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
         yield ServerApp(asgi, connections, anonymous.is_open, streams.end)
 
 
-def loaded(embedder: Embedder) -> Embedder:
+def loaded(embedder: FullEmbedder) -> FullEmbedder:
     """Return an embedder after loading its model, so that no request waits for it; remote embedders are not called.
 
     Raises:
         EmbedderError: the model cannot be loaded.
     """
-    if not getattr(embedder, "remote", False):
+    if not embedder.remote:
         embed_with(embedder, [FINGERPRINTED])
     return embedder
 

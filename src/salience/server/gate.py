@@ -125,7 +125,7 @@ class Gate:
     def ready(self) -> bool:
         """Return whether the store serves every tenant; raise `StoreError` unless it responds and has its tables."""
         self.engine.services.store.pinned()
-        return not getattr(self.engine.services.store, "is_degraded", False)
+        return not self.engine.services.store.is_degraded
 
     def _prepare(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
         """Return the engine of the caller's tenant, and the arguments that the caller may pass to it."""

@@ -23,7 +23,7 @@ from salience import compose
 from salience.engine import Engine
 from salience.errors import InputError, SalienceError, Words, shown
 from salience.models.registry import embedder as named_embedder
-from salience.ports import Embedder, Keyring
+from salience.ports import FullEmbedder, Keyring
 from salience.rank import profiles
 from salience.server import logs, metrics
 from salience.server.gate import rate_limiter
@@ -213,7 +213,7 @@ def work(config: ServerConfig, listening: socket.socket, supervisor: Connection)
 
 @contextmanager
 def open_store(
-    config: ServerConfig, wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder
+    config: ServerConfig, wrap: Callable[[FullEmbedder], FullEmbedder] = lambda embedder: embedder
 ) -> Iterator[tuple[Engine, Keyring]]:
     """Yield the engine and the keys of a server, and close both.
 

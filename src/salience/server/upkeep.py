@@ -33,7 +33,7 @@ class TenantRounds:
         self._engine = engine
         self._keyring = keyring
         self._left = list(self.tenants)
-        self.sees_all: bool = getattr(engine.services.store, "sees_all", True)
+        self.sees_all = engine.services.store.sees_all
 
     def next(self) -> Services:
         """Return the services of the next tenant; raises `StoreError` if the keys cannot be read."""

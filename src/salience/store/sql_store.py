@@ -796,6 +796,20 @@ class SQLStore(ABC):
         """Whether the store was found to be pinned to another model since this handle was made."""
         return self._handle.moved
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether it may read the memories of every tenant."""
+        return True
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether a part of the store was unavailable not long ago."""
+        return False
+
+    def connections(self) -> Mapping[str, int]:
+        """Return the number of connections by state; none of a file."""
+        return {}
+
 
 def _numbers(lists: Iterable[Any]) -> Counter[str]:
     """Return the number of memories per tag or entity, from (a JSON list of them, the number of memories with it)."""

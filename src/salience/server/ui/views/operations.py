@@ -277,7 +277,7 @@ def _storage(page: Page) -> DatabaseState | None:
 
 
 def _on_server(page: Page) -> bool:
-    return hasattr(page.site.gate.engine.services.store, "connections")
+    return bool(page.site.gate.engine.services.store.connections())
 
 
 @contextmanager
