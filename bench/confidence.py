@@ -225,7 +225,7 @@ def ask(store: ConversationStore, profile: Profile, question: Question, embedder
     query = Query(text=question.question, scope=scope, limit=LIMIT, now=question.now or store.end, dry_run=True)
     need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
     vectors = None if embedder is None else recalls.embed_query(services, query, texts)
-    return recalls.search(services, profile, query, texts, recalls.with_vectors(need, vectors), [("start", 0.0)])
+    return recalls.search(services, profile, query, texts, recalls.with_vectors(need, vectors), recalls.Clock())
 
 
 def fitted(asked: Iterable[Asked], names: Sequence[str]) -> Model:

@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import Any, Final
 
 import numpy as np
@@ -60,10 +60,34 @@ LOGGED_HITS: Final = 20
 """Maximum hits of an entry of the recall log."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 MICROSECOND: Final = timedelta(microseconds=1)
-Marks = list[tuple[str, float]]
-"""Name and end (`time.perf_counter()`) of each step so far. A step may occur more than once."""
 _late_embeddings: Final = slots()
 _late_rerankings: Final = slots()
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time that the steps of a recall take.
+
+    Attributes:
+        started: the start of the recall (`time.perf_counter()`).
+        timings: milliseconds by step so far. A step may occur more than once.
+    """
+
+    started: float = field(default_factory=time.perf_counter)
+    timings: dict[str, float] = field(default_factory=dict)
+    _last: float = 0.0
+
+    def end(self, step: str, at: float | None = None) -> None:
+        """Count the time since the last step as that of `step`, which ends at an instant; None for now."""
+        at = time.perf_counter() if at is None else at
+        self.timings[step] = self.timings.get(step, 0.0) + (at - (self._last or self.started)) * 1e3
+        self._last = at
+
+    def left(self, query: Query) -> float | None:
+        """Return the seconds until the deadline of a query; None without one."""
+        if query.deadline_ms is None:
+            return None
+        return self.started + query.deadline_ms / 1e3 - time.perf_counter()
 
 
 def recall(services: Services, profile: Profile, query: Query) -> Recall:
@@ -93,17 +117,20 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     if not queries:
         return []
     now = instant_of(services, queries[0])
-    requests: list[tuple[Need, tuple[str, ...], Marks]] = []
+    requests: list[tuple[Need, tuple[str, ...], Clock]] = []
     for query in queries:
-        start = ("start", time.perf_counter())
+        clock = Clock()
         need, texts = make_need(services, profile, query, now)
-        requests.append((need, texts, [start, ("need", time.perf_counter())]))
+        clock.end("need")
+        requests.append((need, texts, clock))
     vectors = _embed_all(services, queries[0], [texts for _, texts, _ in requests])
     embedded = time.perf_counter()
     size, answers = AnswerLimit(services, TOO_LARGE, HIT_SIZE), list[Recall]()
-    for query, (need, texts, marks), found in zip(queries, requests, vectors, strict=True):
-        marks += [("embed", embedded), ("wait", time.perf_counter())] if len(queries) > 1 else [("embed", embedded)]
-        answers.append(_answer(services, profile, query, texts, with_vectors(need, found), marks, size))
+    for query, (need, texts, clock), found in zip(queries, requests, vectors, strict=True):
+        clock.end("embed", embedded)
+        if len(queries) > 1:
+            clock.end("wait")
+        answers.append(_answer(services, profile, query, texts, with_vectors(need, found), clock, size))
     first = queries[0]
     is_past = first.as_of is not None
     if not (first.dry_run or is_past):
@@ -124,30 +151,22 @@ def _answer(
     query: Query,
     texts: tuple[str, ...],
     need: Need,
-    marks: Marks,
+    clock: Clock,
     size: AnswerLimit,
 ) -> Recall:
     """Return the answer to a need that has the vectors of its texts."""
-    ranked = search(services, profile, query, texts, need, marks)
+    ranked = search(services, profile, query, texts, need, clock)
     need, hits = ranked.need, make_hits(services, ranked, size)
-    marks.append(("fetch", time.perf_counter()))
+    clock.end("fetch")
     degraded: tuple[str, ...] = ("embedding",) if need.lacks_embedding else ()
     reranker: str | None = None
     if services.reranker is not None and hits:
-        hits, reranker = rerank(services, services.reranker, query, need.limit, hits, marks[0][1])
+        hits, reranker = rerank(services, services.reranker, query, need.limit, hits, clock)
         degraded += () if reranker else ("rerank",)
-        marks.append(("rerank", time.perf_counter()))
+        clock.end("rerank")
     is_confident = any(not hit.weak for hit in hits)
-    found = Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, _timings(marks), reranker, is_confident)
+    found = Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, clock.timings, reranker, is_confident)
     return replace(found, corrected=_corrected(services, query, ranked.batch))
-
-
-def _timings(marks: Marks) -> dict[str, float]:
-    """Return milliseconds by step."""
-    timings: dict[str, float] = {}
-    for (_, start), (step, end) in pairwise(marks):
-        timings[step] = timings.get(step, 0.0) + (end - start) * 1e3
-    return timings
 
 
 def instant_of(services: Services, query: Query) -> datetime:
@@ -347,7 +366,7 @@ def search(
     query: Query,
     texts: tuple[str, ...],
     need: Need,
-    marks: Marks,
+    clock: Clock,
     prunes: bool = True,
 ) -> State:
     """Return the ranking of the candidates; its `need` is the last request.
@@ -362,7 +381,7 @@ def search(
         query: the query.
         texts: the texts of the query, as `make_need` returns them.
         need: the need of the query.
-        marks: the start of the recall, extended by the ends of the steps.
+        clock: counts the time of the steps.
         prunes: whether the store may leave out memories that score too little.
     """
     need = replace(need, calibration=services.calibration)  # measured with the first vector
@@ -373,14 +392,14 @@ def search(
         except (MovedError, EmbedderError):  # the store moved to another model, or its check of the model failed
             need = with_vectors(need, None)
             batch = gather(services, need, query.text)
-        marks.append(("gather", time.perf_counter()))
+        clock.end("gather")
         if batch.corrected and need.correctable and need.vector is not None:
-            need = _respelt(services, query, texts, need, batch, marks[0][1])
+            need = _respelt(services, query, texts, need, batch, clock)
             need = replace(need, pruning=pruning(profile, need) if prunes else None)
-            marks.append(("embed", time.perf_counter()))
+            clock.end("embed")
             continue
         ranked = rank(profile, batch, need, token_reader(services, need))
-        marks.append(("rank", time.perf_counter()))
+        clock.end("rank")
         if is_settled(ranked):
             return ranked
         if batch.floor is not None:
@@ -392,20 +411,18 @@ def search(
         need = replace(need, reach=min(GROWTH * reach, MAX_REACH))
 
 
-def _respelt(
-    services: Services, query: Query, texts: tuple[str, ...], need: Need, batch: Batch, started: float
-) -> Need:
+def _respelt(services: Services, query: Query, texts: tuple[str, ...], need: Need, batch: Batch, clock: Clock) -> Need:
     """Return the need with the corrections of `batch`, and with vectors of both the query and the corrected query.
 
     Each vector becomes the mean of the two, since a correction may be wrong. The need keeps its vectors if the embedder
-    is remote, if it fails, or if the deadline, which counts from `started`, has passed.
+    is remote, if it fails, or if the deadline has passed.
     """
     need = replace(need, correctable=frozenset(), corrections=batch.corrected)
     respelt = texts
     for word, spelling in _corrected(services, query, batch).items():
         pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
         respelt = tuple([pattern.sub(spelling, text) for text in respelt])
-    seconds = None if query.deadline_ms is None else query.deadline_ms / 1e3 - (time.perf_counter() - started)
+    seconds = clock.left(query)
     if respelt == texts or services.embedder.remote or (seconds is not None and seconds <= 0):
         return need
     found = _embed_within(services, seconds, respelt)
@@ -498,20 +515,17 @@ def rerank(
     query: Query,
     limit: int,
     hits: tuple[Hit, ...],
-    started: float,
+    clock: Clock,
 ) -> tuple[tuple[Hit, ...], str | None]:
     """Return the best `limit` hits by the reranker's score (ties keep their order), and the reranker's name.
 
     Where the reranker turns a replaced memory and its successor around, the one that the profile has first moves up
-    (see `replacements`). If the reranker fails, the deadline passes first, which counts from `started`
-    (`time.perf_counter()`), or the query has none and `Services.rerank_timeout` passes, the hits keep the profile's
-    order and the name is None.
+    (see `replacements`). If the reranker fails, the deadline of the query passes first, or the query has none and
+    `Services.rerank_timeout` passes, the hits keep the profile's order and the name is None.
     """
     texts = [with_speaker(hit.memory) for hit in hits]
     work = partial(rerank_scores, reranker, query.text, texts)
-    seconds = services.rerank_timeout
-    if query.deadline_ms is not None:
-        seconds = started + query.deadline_ms / 1e3 - time.perf_counter()
+    seconds = services.rerank_timeout if query.deadline_ms is None else clock.left(query)
     try:
         scores = work() if seconds is None else within(seconds, work, _late_rerankings)
     except (RerankerError, TimeoutError):

@@ -167,7 +167,7 @@ def asked(shelf: Shelf, profile: str, case: Case) -> tuple[Services, Profile, Qu
 def whole(shelf: Shelf, profile: str, case: Case) -> tuple[salience.Hit, ...]:
     """Return the hits of a ranking of every memory."""
     services, ranking, query, need = asked(shelf, profile, case)
-    ranked = recalls.search(services, ranking, query, (query.text,), need, [("start", 0.0)], prunes=False)
+    ranked = recalls.search(services, ranking, query, (query.text,), need, recalls.Clock(), prunes=False)
     assert ranked.batch.complete
     return recalls.make_hits(services, ranked, AnswerLimit(services, ""))
 

@@ -12,7 +12,7 @@ import pytest
 import salience
 from salience import ANY, ImportLineError, InputError
 from salience.ports import FINGERPRINTED, Derive
-from salience.records import Scope
+from salience.records import Filter, Scope
 from salience.transfer.export import export
 from tests.contract.doubles import PlantedEmbedder
 from tests.contract.memories import comparable, random_tokens
@@ -345,7 +345,7 @@ def test_the_header_names_the_model_of_the_vectors(target, clock, tmp_path):
         former = memory.services
         memory.reembed(second)
         with (tmp_path / "former.jsonl").open("w") as file:
-            export(former, Scope(), file)
+            export(former, Scope(), Filter(), file)
     for name, lacking in (("planted", {"text"}), ("another", set())):
         embedder = PlantedEmbedder()
         embedder.name = name
@@ -368,7 +368,7 @@ def test_an_export_during_a_reembed_has_vectors_of_one_model(target, clock, tmp_
                 moved.append(memory.reembed(other))
 
         with (tmp_path / "both.jsonl").open("w") as file:
-            export(former, Scope(), file, change)
+            export(former, Scope(), Filter(), file, change)
     header, *lines = map(json.loads, (tmp_path / "both.jsonl").read_text().splitlines())
     assert header["embedder"] == "planted"
     assert [line["vector"] is not None for line in lines] == [True, True, False, False, False]

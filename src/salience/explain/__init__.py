@@ -11,7 +11,6 @@ counterfactuals   the change that would put the memory first, or return it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -88,8 +87,7 @@ def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
     """Return the ranking of the recall of `query`, over every candidate."""
     need, query_texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
     need = recalls.with_vectors(need, recalls.embed_query(services, query, query_texts))
-    marks: recalls.Marks = [("start", time.perf_counter())]
-    ranked = recalls.search(services, profile, query, query_texts, need, marks, prunes=False)
+    ranked = recalls.search(services, profile, query, query_texts, need, recalls.Clock(), prunes=False)
     tokens = recalls.token_reader(services, ranked.need)
     return Trace.of(profile, replace(ranked.batch, late=None), ranked.need, tokens)
 
@@ -330,7 +328,7 @@ def explain_reranked(question: Question, reranker: Reranker, trace: Trace, found
         return found
     size = AnswerLimit(question.services, recalls.TOO_LARGE, recalls.HIT_SIZE)
     hits = recalls.make_hits(question.services, trace.ranked, size)
-    order, name = recalls.rerank(question.services, reranker, question.query, len(hits), hits, time.perf_counter())
+    order, name = recalls.rerank(question.services, reranker, question.query, len(hits), hits, recalls.Clock())
     ids, limit = [hit.memory.id for hit in order], trace.need.limit
     if question.id not in ids:  # deleted in the meantime
         raise NotFoundError(question.id)

@@ -29,6 +29,7 @@ from salience.rank.bounds import is_exact, pruning
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
+from salience.recall import Clock
 from salience.recall import search as recall_search
 from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Query, Relation, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
@@ -263,7 +264,7 @@ def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
     services.calibration = asked.calibration
     query = Query(text=text or "?", scope=asked.scope)
-    ranked = recall_search(services, profile, query, (text,), asked, [("start", 0.0)], prunes)
+    ranked = recall_search(services, profile, query, (text,), asked, Clock(), prunes)
     batch = ranked.batch
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
