@@ -893,7 +893,7 @@ class ReferenceStore:
         spans = [SessionSpan(str(key[2]), min(held), max(held)) for key, held in times.items()]
         return sorted(spans, key=lambda span: (span.start, span.id))
 
-    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+    def find_by_key(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         with self._opened() as state:
             places = [(home.tenant, home.home_key, key) for key in dict.fromkeys(keys)]
@@ -931,7 +931,7 @@ class ReferenceStore:
             ]
         return found[:limit]
 
-    def cited(self, erase: Erase) -> int:
+    def count_logged(self, erase: Erase) -> int:
         """Return how many entries of the recall log a change would delete."""
         with self._opened() as state:
             return len(_erased_recalls(state, erase))
@@ -1106,7 +1106,7 @@ class ReferenceStore:
                 lacking.append(stored)
         return lacking[:limit]
 
-    def under(self, model: Model) -> Self:
+    def with_model(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
         made = copy.copy(self)
         made._handle = Handle(model, ":memory:")

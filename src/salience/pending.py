@@ -114,7 +114,9 @@ def pending_of(services: Services) -> Store:
 
     It has no fingerprint, since computing one needs the embedder, which may be down.
     """
-    return services.store.under(services.store.pinned() or Model(services.embedder.name, services.embedder.dimension))
+    return services.store.with_model(
+        services.store.pinned() or Model(services.embedder.name, services.embedder.dimension)
+    )
 
 
 def check_model(services: Services) -> None:

@@ -369,7 +369,7 @@ class HistoryContract:
         assert batch.entities is not None
         assert (len(batch.entities.of_query), batch.entities.documents) == (0, 2)
         found = [store.history(EVERYTHING, id_of(1)), store.fetch(EVERYTHING, [id_of(1), memory(1).short_id])]
-        assert [*found, store.speakers(EVERYTHING, ("bob",)), store.keyed(Scope(), ["k"])] == [[], [], [], []]
+        assert [*found, store.speakers(EVERYTHING, ("bob",)), store.find_by_key(Scope(), ["k"])] == [[], [], [], []]
         for instant in (NOW, NOW + HOUR):
             assert numbers(store.gather(need(as_of=instant))) == [2, 3]
             assert store.fetch(EVERYTHING, [id_of(1)], as_of=instant) == []

@@ -123,7 +123,7 @@ class LogContract:
         add(store, stored(1), stored(2), stored(3))
         log(store, entry(1, 1, 2), entry(2, 2), entry(3, 3, via=1), entry(4))
         change = Erase("default", (id_of(1),))
-        assert store.cited(change) == 2
+        assert store.count_logged(change) == 2
         store.apply([change], counted=True)
         assert questions(store) == ["Question 4?", "Question 2?"]
 
@@ -140,7 +140,7 @@ class LogContract:
         log(store, *(entry(number, scope=scope) for number, scope in enumerate(scopes)))
         log(store, entry(9, 1, scope=Scope(user_id="v")))
         change = Erase("default", (id_of(1),), recalls={"environment": "default", "user_id": "u"})
-        assert store.cited(change) == 3
+        assert store.count_logged(change) == 3
         store.apply([change])
         assert questions(store) == ["Question 3?", "Question 2?"]
         assert questions(store, Scope("other", user_id="u")) == ["Question 4?"]
@@ -153,7 +153,7 @@ class LogContract:
         scopes += [Scope(project="p", user_id="v"), Scope("other", project="p", user_id="u")]
         log(store, *(entry(number, scope=scope) for number, scope in enumerate(scopes)))
         change = Erase("default", (), recalls={"environment": "default", "user_id": "u", "project": ANY})
-        assert store.cited(change) == 2
+        assert store.count_logged(change) == 2
         store.apply([change])
         assert questions(store) == ["Question 4?", "Question 3?", "Question 2?"]
         assert questions(store, Scope("other", project="p", user_id="u")) == ["Question 5?"]

@@ -97,7 +97,7 @@ class ModelContract:
 
     def test_the_first_memory_pins_the_store(self, store: Store) -> None:
         """A lease does not, and a memory without a vector needs no fingerprint."""
-        mine = store.under(silent("mine", SHORT))
+        mine = store.with_model(silent("mine", SHORT))
         mine.apply([Lease("work", "me", NOW, NOW)])
         assert store.pinned() is mine.pinned() is None
         mine.apply([Add(stored(1, None))])
@@ -109,7 +109,7 @@ class ModelContract:
         assert mine.pinned() is not None
 
     def test_a_handle_of_another_model_can_only_search_words(self, store: Store) -> None:
-        mine, other = store.under(model("mine", SHORT)), store.under(model("other"))
+        mine, other = store.with_model(model("mine", SHORT)), store.with_model(model("other"))
         assert len(other.gather(need(vector=unit(1)))) == 0
         mine.apply([Add(stored(1, fitted(unit(1), SHORT), ("x",)))])
         given: list[Change] = [
@@ -132,8 +132,8 @@ class ModelContract:
 
     def test_a_fingerprint_separates_models_of_one_name(self, store: Store) -> None:
         """Builds of one model differ a little."""
-        store.under(model("first", fingerprint=unit(1))).apply([Add(stored(1))])
-        near, far = (store.under(model("first", fingerprint=unit(1, slope))) for slope in (0.12, 0.16))
+        store.with_model(model("first", fingerprint=unit(1))).apply([Add(stored(1))])
+        near, far = (store.with_model(model("first", fingerprint=unit(1, slope))) for slope in (0.12, 0.16))
         assert near.apply([Add(stored(2))])[0].status == "created"
         assert numbers(near.gather(need(vector=unit(1)))) == [1, 2]
         for verb in (lambda: far.apply([Add(stored(3))]), lambda: far.gather(need(vector=unit(1)))):
@@ -143,29 +143,29 @@ class ModelContract:
         assert numbers(far.gather(need())) == [1, 2, 3]
 
     def test_a_model_without_a_fingerprint_is_known_by_its_name(self, store: Store) -> None:
-        bare = store.under(Model("first", DIMENSION))
+        bare = store.with_model(Model("first", DIMENSION))
         bare.apply([Add(stored(1))])
-        mine = store.under(model(fingerprint=unit(1)))
+        mine = store.with_model(model(fingerprint=unit(1)))
         assert numbers(mine.gather(need(vector=unit(1)))) == [1]
         mine.apply([Add(stored(2, None))])
-        assert store.under(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))["cosine"].shape == (2,)
+        assert store.with_model(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))["cosine"].shape == (2,)
         mine.apply([Add(stored(3))])
         with pytest.raises(PinnedError):
-            store.under(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))
+            store.with_model(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))
         assert numbers(bare.gather(need(vector=unit(1)))) == [1, 2, 3]
 
     @pytest.mark.parametrize("change", [Add(stored(2)), derive(1, unit(1))], ids=["add", "derive"])
     def test_the_first_vector_brings_the_fingerprint(self, store: Store, change: Change) -> None:
-        store.under(silent()).apply([Add(stored(1, None))])
+        store.with_model(silent()).apply([Add(stored(1, None))])
         with pytest.raises(EmbedderError, match="no answer"):
-            store.under(silent()).apply([Add(stored(9, None)), change])
+            store.with_model(silent()).apply([Add(stored(9, None)), change])
         assert vectors(store) == [None]
-        store.under(model(fingerprint=unit(1))).apply([change])
+        store.with_model(model(fingerprint=unit(1))).apply([change])
         with pytest.raises(PinnedError):
-            store.under(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))
+            store.with_model(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))
         with pytest.raises(EmbedderError, match="no answer"):
-            store.under(silent()).gather(need(vector=unit(1)))
-        assert 1 in numbers(store.under(silent()).gather(need(terms=("memory",))))
+            store.with_model(silent()).gather(need(vector=unit(1)))
+        assert 1 in numbers(store.with_model(silent()).gather(need(terms=("memory",))))
 
     @pytest.mark.parametrize(
         "change",
@@ -258,7 +258,7 @@ class ModelContract:
     @pytest.fixture
     def held(self, store: Store) -> tuple[Store, Store]:
         """Return a handle of the model that the store is pinned to, and one of another, of another dimension."""
-        home, new = store.under(model("home")), store.under(model("new", SHORT))
+        home, new = store.with_model(model("home")), store.with_model(model("new", SHORT))
         home.apply([Add(stored(1, unit(1), ("x",))), Add(stored(2, unit(0, 1))), Add(stored(3, None))])
         home.apply([Revise(memory(1).changed("update", NOW.replace(hour=13)), None, ("y",))])
         home.apply([Add(stored(1, unit(1), tenant="other"))])
@@ -307,16 +307,16 @@ class ModelContract:
         """A handle of another model starts again, and drops the vectors of the first."""
         _, new = held
         new.apply([derive(1, short(1)), derive(2, short(1))])
-        again = store.under(model("new", SHORT))
+        again = store.with_model(model("new", SHORT))
         assert keys(again.unembedded()) == [("default", 1, 2), ("default", 3, 1), ("other", 1, 1)]
-        third = store.under(model("third", SHORT))
+        third = store.with_model(model("third", SHORT))
         assert len(third.unembedded()) == 5
         third.apply([derive(3, short(1))])
         assert len(third.unembedded()) == 4
         assert len(new.unembedded()) == 5
         with pytest.raises(PinnedError, match="another model"):
             new.apply([Adopt()])
-        fourth = store.under(model("home", DIMENSION, unit(1)))
+        fourth = store.with_model(model("home", DIMENSION, unit(1)))
         assert len(fourth.unembedded()) == 5
 
     def test_adopting_replaces_the_vectors_of_all_tenants(self, store: Store, held: tuple[Store, Store]) -> None:
@@ -343,7 +343,7 @@ class ModelContract:
         assert [item.memory.version for item in new.history(EVERYTHING, id_of(1))] == [1, 2]
 
     def test_a_model_of_the_same_name_can_be_adopted(self, store: Store) -> None:
-        old, new = (store.under(model("one", fingerprint=fingerprint)) for fingerprint in (unit(1), unit(0, 1)))
+        old, new = (store.with_model(model("one", fingerprint=fingerprint)) for fingerprint in (unit(1), unit(0, 1)))
         old.apply([Add(stored(1, unit(1))), Add(stored(2, unit(1)))])
         new.apply([derive(1, unit(0, 1))])
         assert vectors(store) == [rounded(unit(1))] * 2
@@ -358,7 +358,7 @@ class ModelContract:
         new.apply([derive(1, short(1))])
         before = vectors(home)
         home.apply([Adopt()])
-        store.under(model("home")).apply([Adopt()])
+        store.with_model(model("home")).apply([Adopt()])
         assert vectors(home) == before
         assert len(new.unembedded()) == 4
 
@@ -383,7 +383,7 @@ class ModelContract:
         assert vectors(new) == [None, None, None]
 
     def test_an_empty_store_adopts_at_once(self, store: Store) -> None:
-        new = store.under(model("new", SHORT))
+        new = store.with_model(model("new", SHORT))
         assert new.unembedded() == []
         new.apply([Adopt()])
         pinned = store.pinned()

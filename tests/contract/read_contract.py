@@ -477,13 +477,13 @@ class ReadContract:
         gone = memory(11, key="i").changed("forget", NOW, forgotten_at=NOW)
         store.apply([Revise(gone), Revise(memory(13, key="h").changed("update", NOW, key="g"))])
         request = ["k", "absent", "i", "j", "k", "h"]
-        assert {int(found.id, 16) for found in store.keyed(Scope(session_id="t"), request)} == {0, 10, 11}
-        assert len(store.keyed(Scope(), request)) == 3
-        assert gone in store.keyed(Scope(), ["i"])
+        assert {int(found.id, 16) for found in store.find_by_key(Scope(session_id="t"), request)} == {0, 10, 11}
+        assert len(store.find_by_key(Scope(), request)) == 3
+        assert gone in store.find_by_key(Scope(), ["i"])
         for number, home in enumerate(homes):
-            assert store.keyed(Scope(**home), ["k"]) == [memory(number, key="k", **home)]
-        assert store.keyed(Scope(), []) == store.keyed(Scope(project="q"), request) == []
-        assert [found.key for found in store.keyed(Scope(), ["g"])] == ["g"]
+            assert store.find_by_key(Scope(**home), ["k"]) == [memory(number, key="k", **home)]
+        assert store.find_by_key(Scope(), []) == store.find_by_key(Scope(project="q"), request) == []
+        assert [found.key for found in store.find_by_key(Scope(), ["g"])] == ["g"]
 
     def test_a_short_id_that_fits_several_fits_none(self, store: Store) -> None:
         twins = [f"{n:024x}0badcafe" for n in (1, 2)]

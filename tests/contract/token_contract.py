@@ -157,7 +157,7 @@ class TokenContract:
         assert listed(token_store) == []
 
     def test_token_vectors_move_with_the_model(self, token_store: Store) -> None:
-        home, new = token_store.under(model("home")), token_store.under(model("new", SHORT))
+        home, new = token_store.with_model(model("home")), token_store.with_model(model("new", SHORT))
         home.apply([Add(stored(number, unit(1), tokens=random_tokens(number))) for number in (1, 2, 3, 4)])
         new.apply([
             derive(1, short(1), tokens=random_tokens(11)), derive(2, short(1)), derive(3, short(1)),
@@ -169,7 +169,9 @@ class TokenContract:
         assert held(new, 1, 2, 3, 4) == [tokens_of(11), None, tokens_of(13), None]
 
     def test_token_vectors_alone_prepare_no_model(self, token_store: Store) -> None:
-        home, new, third = (token_store.under(each) for each in (model("home"), model("new", SHORT), model("third")))
+        home, new, third = (
+            token_store.with_model(each) for each in (model("home"), model("new", SHORT), model("third"))
+        )
         home.apply([Add(stored(1, unit(1))), Add(stored(2, unit(1)))])
         new.apply([derive(1, short(1), tokens=random_tokens(11))])
         third.apply([derive(1, tokens=random_tokens(3)), derive(2, tokens=random_tokens(3))])

@@ -296,7 +296,7 @@ class WriteContract:
         (unchanged,) = store.apply([Add(replace(stored(1), memory=new))])
         found = [receipt.memory for receipt in (added, revised, unchanged)]
         found += [item.memory for item in store.scan(EVERYTHING, versions=True)]
-        found += store.fetch(EVERYTHING, [id_of(1)]) + store.keyed(Scope(), ["k"])
+        found += store.fetch(EVERYTHING, [id_of(1)]) + store.find_by_key(Scope(), ["k"])
         assert len(found) == 7
         for each in found:
             assert each.metadata == {"list": (1, (2,), {"deep": ()}), "map": {"x": None}}
@@ -315,7 +315,7 @@ class WriteContract:
             lambda: store.gather(need(as_of=NOW)),
             lambda: store.fetch(EVERYTHING, []),
             lambda: store.fetch(EVERYTHING, [id_of(1)], as_of=NOW),
-            lambda: store.keyed(Scope(), []),
+            lambda: store.find_by_key(Scope(), []),
             lambda: store.scan(EVERYTHING),
             lambda: store.history(EVERYTHING, id_of(1)),
             lambda: store.speakers(EVERYTHING, ("ann",)),

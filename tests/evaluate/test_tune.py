@@ -169,8 +169,8 @@ def test_held_out_questions_are_not_fitted_on(cases, monkeypatch):
 def test_the_profile_as_it_was_is_tried_first_so_that_nothing_is_lost(cases):
     made = cases("two")
     profile = made[0].state.profile
-    dials = tuple(tune._dials(profile, made, False))
-    best, reached = tune.fit(profile, made, dials, Metric("mrr", 6), 1, seed=0)
+    tunable = tuple(tune._settings(profile, made, False))
+    best, reached = tune.fit(profile, made, tunable, Metric("mrr", 6), 1, seed=0)
     assert {term.label: term.weight for term in best.terms} == {"similarity": 0.9, "lexical": 0.1, "weight": 1.0}
     assert reached == pytest.approx(sum(tune.value(case, profile, Metric("mrr", 6)) for case in made) / len(made))
 
@@ -178,11 +178,11 @@ def test_the_profile_as_it_was_is_tried_first_so_that_nothing_is_lost(cases):
 def test_parameters_are_turned_within_their_bounds(cases):
     made = cases("two")
     profile = made[0].state.profile
-    dials = {dial.path: dial for dial in tune._dials(profile, tuple(tune._unfitted(profile, made)), True)}
-    assert set(dials) == {
+    tunable = {setting.path: setting for setting in tune._settings(profile, tuple(tune._unfitted(profile, made)), True)}
+    assert set(tunable) == {
         "signal.similarity.weight", "signal.lexical.weight", "signal.lexical.k1", "signal.lexical.b",
     }  # fmt: skip
-    k1, b = dials["signal.lexical.k1"], dials["signal.lexical.b"]
+    k1, b = tunable["signal.lexical.k1"], tunable["signal.lexical.b"]
     assert (k1.low, k1.high) == (pytest.approx(0.3), pytest.approx(4.8))
     assert (b.low, b.high) == (pytest.approx(0.1875), 1.0)
     tuned = tune.tune(profile, made, RECALL, 4, 1, parameters=True)

@@ -12,7 +12,7 @@ from pairs import MISSED, PAIRS
 from bench import thresholds
 from reference import Distinctions
 from salience.batch import KINDS
-from salience.extract.conflicts import MAX_QUOTE, Rule, opposites, relation, sides
+from salience.extract.conflicts import MAX_QUOTE, Rule, opposite_words, opposites, relation
 from salience.extract.distinctions import distinctions
 from salience.rank.stages import covers
 from salience.records import Label
@@ -163,14 +163,14 @@ def opposed(one, other):
 
 
 def test_no_word_is_its_own_opposite_and_opposites_hold_both_ways():
-    for word in sides():
+    for word in opposite_words():
         assert not opposed(word, word)
-        assert all(opposed(rival, word) for _, rival in opposites([word], [*sides()]))
+        assert all(opposed(rival, word) for _, rival in opposites([word], [*opposite_words()]))
     assert opposed("open", "shut")
     assert not opposed("open", "off")
 
 
-WORDS = st.lists(st.sampled_from([*sides(), "the", "limit", "is"]), max_size=12)
+WORDS = st.lists(st.sampled_from([*opposite_words(), "the", "limit", "is"]), max_size=12)
 
 
 @given(WORDS, WORDS)

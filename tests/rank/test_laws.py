@@ -160,8 +160,8 @@ def test_rows_are_ordered_cut_and_accounted_for(name, case):
     order = [(-ranked.scores[row], row) for row in ranked.rows]
     assert order == sorted(order)
     assert len(ranked.rows) <= need.limit
-    assert sorted(np.flatnonzero(ranked.fates == -1)) == sorted(ranked.rows)
-    assert all(0 <= fate < len(profile.stages) for fate in ranked.fates[ranked.fates != -1])
+    assert sorted(np.flatnonzero(ranked.dropped_at == -1)) == sorted(ranked.rows)
+    assert all(0 <= fate < len(profile.stages) for fate in ranked.dropped_at[ranked.dropped_at != -1])
 
 
 @pytest.mark.parametrize("name", [name for name in profiles.NAMES if name != "cmm"])  # its seeds follow the limit
@@ -181,11 +181,11 @@ def test_what_fell_because_of_another_names_it(case):
     batch, need = case
     profile = profiles.load("memorysync")
     ranked = rank(profile, batch, need)
-    for row in np.flatnonzero(ranked.fates == profile.stages.index("same_fact")):
+    for row in np.flatnonzero(ranked.dropped_at == profile.stages.index("same_fact")):
         winner = ranked.by[row]
         assert batch["fact"][winner] == batch["fact"][row]
         assert (batch["updated_at"][winner], winner) > (batch["updated_at"][row], row)
-    for row in np.flatnonzero(ranked.fates == profile.stages.index("near_duplicate")):
+    for row in np.flatnonzero(ranked.dropped_at == profile.stages.index("near_duplicate")):
         keeper = int(ranked.by[row])
         assert batch.distinctions.of_row(keeper) == batch.distinctions.of_row(row)
         assert row in ranked.absorbed[keeper]

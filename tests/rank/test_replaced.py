@@ -135,7 +135,7 @@ def test_what_a_caller_replaced_is_dropped_after_it_passed_its_score_on():
     found = ranked([0.8, 0.3, 0.5], {"a": ("b", CALLER)})
     assert order(found) == "bc"
     assert scores(found)["b"] == pytest.approx(0.808)
-    assert (found.fates[0], found.by[0]) == (PROFILE.stages.index("replaced"), 1)
+    assert (found.dropped_at[0], found.by[0]) == (PROFILE.stages.index("replaced"), 1)
 
 
 @pytest.mark.parametrize("tense", ["present", "past", "former"])

@@ -32,6 +32,6 @@ def test_what_falls_is_noted_with_the_stage_and_the_row_because_of_which_it_fell
     left = replace(kept, step=5).drop({0: 2})
     assert kept.rows.tolist() == [0, 2]
     assert left.rows.tolist() == [2]
-    assert left.fates.tolist() == [5, 4, ALIVE]
+    assert left.dropped_at.tolist() == [5, 4, ALIVE]
     assert left.by.tolist() == [2, NOBODY, NOBODY]
-    assert state.fates.tolist() == [ALIVE] * 3
+    assert state.dropped_at.tolist() == [ALIVE] * 3

@@ -347,7 +347,7 @@ def test_vectors_laid_by_for_a_model_that_was_given_up_go_for_all_tenants(cluste
     store = opened(cluster.engine)
     for number, tenant in ((1, "a"), (2, "b")):
         add(store, stored(number, tenant=tenant))
-    old, new = store.under(Model("old", 4)), store.under(Model("new", 4))
+    old, new = store.with_model(Model("old", 4)), store.with_model(Model("new", 4))
     old.apply([laid(1, "a", "old", 4)])
     old.apply([laid(2, "b", "old", 4)])
     assert old.unembedded() == []
@@ -360,7 +360,7 @@ def test_the_vectors_laid_by_of_every_tenant_are_adopted(cluster):
     store = opened(cluster.engine)
     for number, tenant in ((1, "a"), (2, "b"), (3, "b")):
         add(store, stored(number, tenant=tenant))
-    new = store.under(Model("new", 4))
+    new = store.with_model(Model("new", 4))
     given = {number: laid(number, tenant, "new", 4) for number, tenant in ((1, "a"), (2, "b"))}
     for change in given.values():
         new.apply([change])

@@ -235,7 +235,7 @@ class BothStores(RuleBasedStateMachine):
     def handles(self, handle, file):
         """The store in dictionaries and the file, each under a model, and that model."""
         model = MODELS[self.home() if handle is None else handle]
-        return self.plain.under(model), self.files[file].under(model), model
+        return self.plain.with_model(model), self.files[file].with_model(model), model
 
     def teardown(self):
         if hasattr(self, "files"):
@@ -276,7 +276,7 @@ class BothStores(RuleBasedStateMachine):
 
     @rule(handle=st.integers(0, 3), file=FILES, all_of_it=st.booleans(), adopts=st.booleans())
     def reembed(self, handle, file, all_of_it, adopts):
-        lacking = self.plain.under(MODELS[handle]).unembedded(limit=100 if all_of_it else 3)
+        lacking = self.plain.with_model(MODELS[handle]).unembedded(limit=100 if all_of_it else 3)
         changes = [
             Derive(one.scope.tenant, one.id, one.version, one.content_hash, random_unit(7 * int(one.id, 16) + handle))
             for one in (stored.memory for stored in lacking)
@@ -355,9 +355,9 @@ class BothStores(RuleBasedStateMachine):
         self.both(lambda store, _: store.speakers(scope, names, as_of=as_of), None, file)
 
     @rule(home=HOMES, keys=st.lists(st.sampled_from(["k1", "k2", "k3"]), max_size=5), file=FILES)
-    def keyed(self, home, keys, file):
+    def find_by_key(self, home, keys, file):
         def ask(store, _):
-            found = store.keyed(Scope(**home), keys)
+            found = store.find_by_key(Scope(**home), keys)
             return len(found), {memory.id: memory for memory in found}
 
         self.both(ask, None, file)

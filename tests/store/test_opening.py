@@ -415,7 +415,7 @@ HOME = Scope()
 IN_SESSION = Scope(session_id="s")
 WORK = {
     "fetch": lambda store: store.fetch(Scope(user_id="u"), [id_of(1), id_of(2)[-SHORT:]]),
-    "keyed": lambda store: store.keyed(HOME, ["k"]),
+    "keyed": lambda store: store.find_by_key(HOME, ["k"]),
     "answered": lambda store: store.answered(HOME, "k"),
     "scan": lambda store: store.scan(HOME, id_of(1), 5, Filter(kinds=["x"]), versions=True),
     "history": lambda store: [store.history(HOME, name) for name in (id_of(1), id_of(1)[-SHORT:])],

@@ -143,7 +143,7 @@ def test_a_file_of_a_model_without_a_fingerprint_learns_it_at_its_next_vector(op
 
 def test_vectors_of_another_model_of_the_name_are_neither_written_nor_read(store):
     add(store, stored(1))
-    other = store.under(model(seed=2))
+    other = store.with_model(model(seed=2))
     with pytest.raises(PinnedError):
         add(other, stored(2))
     with pytest.raises(PinnedError):
@@ -154,7 +154,7 @@ def test_vectors_of_another_model_of_the_name_are_neither_written_nor_read(store
 
 def test_a_handle_of_a_former_model_serves_all_but_vectors(store):
     add(store, stored(1))
-    new = store.under(model("f", seed=3))
+    new = store.with_model(model("f", seed=3))
     new.apply([Adopt()])
     with pytest.raises(MovedError, match="has vectors of embedder 'f' "):
         store.gather(asking())
@@ -166,7 +166,7 @@ def test_a_handle_of_a_former_model_serves_all_but_vectors(store):
 
 def test_a_late_vector_of_the_former_model_takes_no_place(store):
     (receipt,) = add(store, stored(1))
-    new, memory = store.under(model("f", seed=3)), receipt.memory
+    new, memory = store.with_model(model("f", seed=3)), receipt.memory
     new.apply([Adopt()])
     store.apply([Derive(memory.scope.tenant, memory.id, 1, memory.content_hash, random_unit(1))])
     assert new.unembedded()[0].vector is None

@@ -263,7 +263,7 @@ def test_maintenance_sees_all_tenants_and_a_tenant_sees_its_own(owner, role, ope
     else:
         dsn = role("NOINHERIT" if user == "not inheriting" else "", of=f"{APP}, {OPERATOR}")
     store = opened(dsn)
-    new = store.under(Model("new", 4))
+    new = store.with_model(Model("new", 4))
     add(store, stored(1, vector=None), stored(2, tenant="other", vector=None))
     assert of_all_tenants(store) == (2, 2, [])
     new.apply([Adopt()])

@@ -223,7 +223,7 @@ def test_what_one_adopts_is_no_vector_of_the_other(two, opened):
         assert store.gather(need())["embedded"].tolist() == [True] * 3
     with pytest.raises(PinnedError, match="reembed"):
         opened()
-    for store in (third, opened(NEW), second.under(NEW)):
+    for store in (third, opened(NEW), second.with_model(NEW)):
         assert store.gather(need(vector=short))["cosine"].tolist() == [1.0] * 3
         assert store.gather(need(vector=short, as_of=NOW))["cosine"].tolist() == [1.0] * 3
 

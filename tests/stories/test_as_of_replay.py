@@ -110,7 +110,7 @@ class Asked:
     """What a profile answered, and the stage, rank and deciding memory of each memory that it ranked."""
 
     answer: Recall
-    fates: dict[str, tuple[str, int, str | None]]
+    dropped_at: dict[str, tuple[str, int, str | None]]
 
 
 class Services:
@@ -135,13 +135,13 @@ class Services:
         return [
             Asked(
                 self.engine.recall(text, profile=name, as_of=as_of, dry_run=True, **where, **options),
-                self.fates(name, text, where, options, as_of),
+                self.dropped_at(name, text, where, options, as_of),
             )
             for name in profiles.NAMES
             for text, where, options in QUESTIONS
         ]
 
-    def fates(
+    def dropped_at(
         self, name: str, text: str, where: Any, options: Any, as_of: Any
     ) -> dict[str, tuple[str, int, str | None]]:
         """Return what becomes of each memory that is ranked."""
@@ -206,7 +206,7 @@ class Services:
 
 
 def same(found: Asked, then: Asked) -> None:
-    """The same memories in the same state and order, with the same scores, taken apart, and the same fates of all."""
+    """The same memories, states, order and scores, taken apart, and each row dropped at the same stage."""
     answer, before = found.answer, then.answer
     assert [hit.memory for hit in answer] == [hit.memory for hit in before]
     assert [hit.score for hit in answer] == pytest.approx([hit.score for hit in before], abs=1e-6)
@@ -218,7 +218,7 @@ def same(found: Asked, then: Asked) -> None:
         for part, was in zip(hit.score_detail.parts, old.score_detail.parts, strict=True):
             assert (part.signal, part.weight) == (was.signal, was.weight)
             assert part.raw == pytest.approx(was.raw, abs=1e-6)
-    assert found.fates == then.fates
+    assert found.dropped_at == then.dropped_at
 
 
 @pytest.fixture(scope="module")

@@ -306,7 +306,7 @@ def test_restore_uses_the_vector_of_the_older_version(memory, clock, bare):
 def test_an_engine_of_another_model_restores_as_pending(memory):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
-    other = Engine(replace(memory.services, store=memory.services.store.under(Model("other", 8))))
+    other = Engine(replace(memory.services, store=memory.services.store.with_model(Model("other", 8))))
     receipt = other.restore(id, 1)
     assert (receipt.memory.content, receipt.status) == (LYON, "restored")
     assert receipt.warning.startswith("It has no vector for now")

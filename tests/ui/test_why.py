@@ -1,4 +1,4 @@
-"""Why: the path of a memory, the number that decided, and mends that work; from a wrong answer in four clicks."""
+"""Why: the path of a memory, the number that decided, and fixes that work; from a wrong answer in four clicks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def why(client, memory_id, **parameters):
 
 
 def sent(client, text, do):
-    """Send the form of a mend, and return the page after it."""
+    """Send the form of a fix, and return the page after it."""
     form = next(one for one in re.findall(r'<form method="post".*?</form>', text, re.DOTALL) if f'value="{do}"' in one)
     fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)) | {"do": do}
     action = html.unescape(re.search(r'action="([^"]+)"', form)[1])

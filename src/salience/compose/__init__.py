@@ -315,7 +315,7 @@ def engine(
 def moved(services: Services, chosen: str | Embedder, settings: Settings) -> Services:
     """Return the services with another embedder, on the same store."""
     embedding = registry.embedder(chosen, settings)
-    return replace(services, embedder=embedding, store=services.store.under(model(embedding)))
+    return replace(services, embedder=embedding, store=services.store.with_model(model(embedding)))
 
 
 def followed(services: Services, settings: Settings, wrap: Callable[[FullEmbedder], FullEmbedder]) -> Services | None:

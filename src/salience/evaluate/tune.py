@@ -139,7 +139,7 @@ def rescored(case: Case, profile: Profile) -> State:
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
+class Setting:
     """A number of a profile that can be fitted, from `low` to `high`.
 
     Attributes:
@@ -239,8 +239,8 @@ def tune(
     """
     require("optuna", "salience tune", "eval")
     unfitted = tuple(_unfitted(profile, cases))
-    dials = tuple(_dials(profile, unfitted, parameters))
-    if not dials:
+    tunable = tuple(_settings(profile, unfitted, parameters))
+    if not tunable:
         remedy = "Give one in which two summed signals, or one that multiplies, tell these memories apart."
         raise InputError("profile", profile.name, remedy, f"{profile.name!r} has nothing to tune")
     parts = split(cases)
@@ -249,11 +249,11 @@ def tune(
     for names in parts:
         inside = [place for place, case in enumerate(cases) if case.conversation in names]
         others = [case for case in cases if case.conversation not in names]
-        fitted, best = fit(profile, others, dials, metric, trials, seed, advance)
+        fitted, best = fit(profile, others, tunable, metric, trials, seed, advance)
         held_out[inside] = [value(cases[place], fitted, metric) for place in inside]
         own = statistics.fmean(before[place] for place in inside)
         folds.append(Fold(names, len(inside), own, best, float(held_out[inside].mean())))
-    final, _ = fit(profile, cases, dials, metric, trials, seed, advance)
+    final, _ = fit(profile, cases, tunable, metric, trials, seed, advance)
     return Tuned(
         profile=final,
         metric=str(metric),
@@ -264,7 +264,9 @@ def tune(
         held_out=estimate(held_out, seed),
         gain=paired(held_out, before, seed),
         folds=tuple(folds),
-        changes=tuple(Change(dial.path, _present(profile, dial), _present(final, dial)) for dial in dials),
+        changes=tuple(
+            Change(setting.path, _present(profile, setting), _present(final, setting)) for setting in tunable
+        ),
         unfitted=unfitted,
     )
 
@@ -291,7 +293,7 @@ def split(cases: Sequence[Case]) -> list[tuple[str, ...]]:
 def fit(
     profile: Profile,
     cases: Sequence[Case],
-    dials: Sequence[Dial],
+    tunable: Sequence[Setting],
     metric: Metric,
     trials: int,
     seed: int,
@@ -308,17 +310,17 @@ def fit(
     largest = max((term.weight for term in profile.terms if term.combine == "sum"), default=0.0)
 
     begin = {}
-    for dial in dials:  # weights of summed signals are tried as shares of the largest
-        share = dial.key == "weight" and combine[dial.label] == "sum"
-        value_now = (dial.present / largest if largest else 0.0) if share else dial.present
-        begin[dial.path] = min(max(value_now, dial.low), dial.high)
+    for setting in tunable:  # weights of summed signals are tried as shares of the largest
+        share = setting.key == "weight" and combine[setting.label] == "sum"
+        value_now = (setting.present / largest if largest else 0.0) if share else setting.present
+        begin[setting.path] = min(max(value_now, setting.low), setting.high)
 
-    def suggested(trial: Any, dial: Dial) -> float:
-        suggest, kind = (trial.suggest_int, int) if dial.whole else (trial.suggest_float, float)
-        return float(suggest(dial.path, kind(dial.low), kind(dial.high)))
+    def suggested(trial: Any, setting: Setting) -> float:
+        suggest, kind = (trial.suggest_int, int) if setting.whole else (trial.suggest_float, float)
+        return float(suggest(setting.path, kind(setting.low), kind(setting.high)))
 
     def objective(trial: Any) -> float:
-        chosen = turned(profile, dials, {dial.path: suggested(trial, dial) for dial in dials})
+        chosen = changed(profile, tunable, {setting.path: suggested(trial, setting) for setting in tunable})
         reached = statistics.fmean(value(case, chosen, metric) for case in cases)
         advance(1)
         return reached
@@ -326,12 +328,12 @@ def fit(
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
     study.enqueue_trial(begin)
     study.optimize(objective, n_trials=trials)
-    return turned(profile, dials, study.best_params), float(study.best_value)
+    return changed(profile, tunable, study.best_params), float(study.best_value)
 
 
-def turned(profile: Profile, dials: Sequence[Dial], settings: Mapping[str, float]) -> Profile:
+def changed(profile: Profile, tunable: Sequence[Setting], settings: Mapping[str, float]) -> Profile:
     """Return the profile with other numbers; the weights of summed signals are scaled to their original sum."""
-    own = {(dial.label, dial.key): settings[dial.path] for dial in dials}
+    own = {(setting.label, setting.key): settings[setting.path] for setting in tunable}
     summed = [term.label for term in profile.terms if term.combine == "sum" and (term.label, "weight") in own]
     before = sum(term.weight for term in profile.terms if term.label in summed)
     after = sum(own[label, "weight"] for label in summed)
@@ -352,25 +354,25 @@ def turned(profile: Profile, dials: Sequence[Dial], settings: Mapping[str, float
     return replace(profile, terms=tuple(terms), toml=None)
 
 
-def _dials(profile: Profile, unfitted: Sequence[str], parameters: bool) -> Iterator[Dial]:
+def _settings(profile: Profile, unfitted: Sequence[str], parameters: bool) -> Iterator[Setting]:
     """Yield the numbers that can be fitted."""
     terms = [term for term in profile.terms if term.label not in unfitted]
     summed = [term for term in terms if term.combine == "sum"]
     for term in terms:
         if term.combine == "product" or len(summed) > 1:
             high = 1.0 if term.combine == "sum" else STRONGEST
-            yield Dial(f"signal.{term.signal}.weight", term.label, "weight", 0.0, high, False, term.weight)
+            yield Setting(f"signal.{term.signal}.weight", term.label, "weight", 0.0, high, False, term.weight)
         for key, known in SIGNALS[term.signal].parameters.items() if parameters else ():
             if isinstance(term.parameters.get(key), (int, float)):
                 present = float(term.parameters[key])
                 low, high = (present / SPAN, present * SPAN) if present > 0 else (0.0, 1.0)
                 bounds = max(low, known.low), min(high, known.high)
-                yield Dial(f"signal.{term.signal}.{key}", term.label, key, *bounds, known.integer, present)
+                yield Setting(f"signal.{term.signal}.{key}", term.label, key, *bounds, known.integer, present)
 
 
-def _present(profile: Profile, dial: Dial) -> float:
-    term = next(term for term in profile.terms if term.label == dial.label)
-    found: float = term.weight if dial.key == "weight" else term.parameters[dial.key]
+def _present(profile: Profile, setting: Setting) -> float:
+    term = next(term for term in profile.terms if term.label == setting.label)
+    found: float = term.weight if setting.key == "weight" else term.parameters[setting.key]
     return found
 
 

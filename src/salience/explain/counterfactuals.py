@@ -97,7 +97,7 @@ class Case:
         level = {RETURNED: 0, OUTRANKED: 1}.get(found.stage[row], 2)
         return level, int(found.rank[row]) if level < 2 else 0
 
-    def under(self, **columns: float) -> Case:
+    def with_columns(self, **columns: float) -> Case:
         """Return the case after an update of the memory that sets these columns."""
         changed = {name: self.trace.batch[name].copy() for name in columns}
         for name, column in changed.items():
@@ -189,7 +189,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
         case "candidates":
             yield from _more_candidates(case, small)
         case "expired":
-            yield Change("No time to live", case.under(expires_at=math.inf), {"ttl": None})
+            yield Change("No time to live", case.with_columns(expires_at=math.inf), {"ttl": None})
         case "superseded":
             batch = case.trace.batch
             links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
@@ -201,7 +201,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             if not any(change.case.returned for change in dismissals):
                 yield from _forgotten_successor(case)
         case "same_fact":
-            yield Change("No fact_key", case.under(fact=-1), {"fact_key": None})
+            yield Change("No fact_key", case.with_columns(fact=-1), {"fact_key": None})
         case "importance_floor":
             yield from _more_importance(case)
         case "similarity_floor":
@@ -424,7 +424,7 @@ def _full_weight(case: Case) -> Iterator[Change]:
     neutral, weights = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
     if weights is not None and (weight := float(weights[case.row])) < neutral:
         words = f"Weight {neutral:.1f} instead of {weight:.3g}"
-        yield Change(words, case.under(weight=neutral), {"weight": neutral})
+        yield Change(words, case.with_columns(weight=neutral), {"weight": neutral})
 
 
 def _more_importance(case: Case) -> Iterator[Change]:
@@ -435,13 +435,13 @@ def _more_importance(case: Case) -> Iterator[Change]:
     column = case.trace.batch.columns.get("importance")
     if column is None or (importance := float(column[case.row])) >= 1:
         return
-    goal = "is_first" if case.under(importance=1.0).is_first else "returned"
+    goal = "is_first" if case.with_columns(importance=1.0).is_first else "returned"
     if goal == "returned" and case.returned:
         return
     steps = range(math.floor(importance * 100) + 1, 101)
-    value = _first(steps, lambda step: bool(getattr(case.under(importance=step / 100), goal))) / 100
+    value = _first(steps, lambda step: bool(getattr(case.with_columns(importance=step / 100), goal))) / 100
     words = f"Importance {value:g} instead of {importance:.3g}"
-    yield Change(words, case.under(importance=value), {"importance": value})
+    yield Change(words, case.with_columns(importance=value), {"importance": value})
 
 
 def _lower_min_score(case: Case) -> Iterator[Change]:

@@ -48,7 +48,7 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
     """Return the note of a stage on a row that reached it; empty for other stages than these."""
     need, scores = trace.need, trace.states[step].scores
     score = float(scores[row]) if len(scores) else 0.0  # no scores yet
-    dropped = trace.ranked.fates[row] == step
+    dropped = trace.ranked.dropped_at[row] == step
     match name:
         case "expired":
             ends = float(trace.batch["expires_at"][row])
@@ -100,7 +100,7 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
 def reason(trace: Trace, row: int) -> str:
     """Return, as a sentence, the outcome for a row."""
     batch, need, score = trace.batch, trace.need, float(trace.ranked.scores[row])
-    step = int(trace.ranked.fates[row])
+    step = int(trace.ranked.dropped_at[row])
     match RETURNED if trace.returned(row) else trace.profile.stages[step]:
         case "returned":
             place, link = trace.place(row, len(trace.profile.stages)), trace.ranked.spread.get(row)

@@ -89,7 +89,7 @@ class Trace:
 
     def returned(self, row: int) -> bool:
         """Return whether the row is in the answer."""
-        return bool(self.ranked.fates[row] == ALIVE)
+        return bool(self.ranked.dropped_at[row] == ALIVE)
 
     def place(self, row: int, step: int) -> int | None:
         """Return the rank, from 1, of a row before stage number `step`; None if it was dropped or is not scored yet."""
@@ -99,7 +99,7 @@ class Trace:
 
     def outcome(self, row: int, step: int) -> Outcome:
         """Return the effect of stage number `step` on a row."""
-        before, after = (bool(state.fates[row] == ALIVE) for state in self.states[step : step + 2])
+        before, after = (bool(state.dropped_at[row] == ALIVE) for state in self.states[step : step + 2])
         if before:
             return "passed" if after else "fell"
         return "revived" if after else "not reached"
@@ -142,19 +142,19 @@ class Verdicts:
 
 def verdicts(trace: Trace) -> Verdicts:
     """Return the outcome for every row, as the ranking recorded it."""
-    ranked, stages, fates = trace.ranked, trace.profile.stages, trace.ranked.fates
+    ranked, stages, dropped_at = trace.ranked, trace.profile.stages, trace.ranked.dropped_at
     names = [OUTRANKED if name == TRIM else name for name in stages]
-    by_fate = np.array([*names, RETURNED], object)  # a returned row's fate is -1, and so the last of these
-    ranks = np.where(fates == ALIVE, _places(ranked.rows, len(fates)), 0)
+    by_step = np.array([*names, RETURNED], object)  # a returned row's fate is -1, and so the last of these
+    ranks = np.where(dropped_at == ALIVE, _places(ranked.rows, len(dropped_at)), 0)
     for step in range(stages.index(SCORE) + 1, len(stages)):
-        ranks = np.where(fates == step, _places(trace.states[step].rows, len(fates)), ranks)
+        ranks = np.where(dropped_at == step, _places(trace.states[step].rows, len(dropped_at)), ranks)
     by = ranked.by.copy()
     for row, link in ranked.spread.items():
-        if fates[row] == ALIVE:
+        if dropped_at[row] == ALIVE:
             by[row] = link.parent
     if len(ranked.rows):
-        by[fates == len(stages) - 1] = ranked.rows[-1]
-    return Verdicts(by_fate[fates], ranks, ranked.scores, by)
+        by[dropped_at == len(stages) - 1] = ranked.rows[-1]
+    return Verdicts(by_step[dropped_at], ranks, ranked.scores, by)
 
 
 def _places(rows: Rows, count: int) -> Codes:

@@ -158,7 +158,7 @@ def _same_fact(new: str, old: str, speaker: str | None) -> Rule | None:
 
 def _over(mine: Reading, theirs: Reading) -> Evidence:
     """Return the phrase by which the new text says that the older state is over."""
-    if not mine.ended or theirs.ended or strangers(mine, theirs):
+    if not mine.ended or theirs.ended or name_others(mine, theirs):
         return ()
     shared = mine.stems & theirs.stems
     return (f"time: {mine.ended[0]}",) if shared and len(shared) >= DENIED * len(mine.stems) else ()
@@ -166,7 +166,7 @@ def _over(mine: Reading, theirs: Reading) -> Evidence:
 
 def _replaced(mine: Reading, theirs: Reading) -> Evidence:
     """Return what the new text replaces in the older one: "from Vim to Emacs"."""
-    if strangers(mine, theirs):
+    if name_others(mine, theirs):
         return ()
     for name, pattern in TRANSITIONS.items():
         if name == "replaced" and "replac" not in mine.content.lower():  # this pattern is slow on long texts
@@ -226,7 +226,7 @@ def conflict(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
     """
     if swapped := _swapped(mine, theirs):
         return swapped
-    if strangers(mine, theirs):
+    if name_others(mine, theirs):
         return ()
     if mine.denies != theirs.denies:
         return _denied(mine, theirs)
@@ -426,7 +426,7 @@ def phrases(name: str, words: Sequence[str]) -> tuple[str, ...]:
     return tuple(phrase for phrase in found if phrase not in _LISTS["hiding"])
 
 
-def strangers(one: Reading, other: Reading) -> bool:
+def name_others(one: Reading, other: Reading) -> bool:
     """Return whether two texts open with different names."""
     return bool(one.opening and other.opening and one.opening.isdisjoint(other.opening))
 
@@ -470,7 +470,7 @@ def _book(name: str) -> Phrasebook:
 
 
 @cache
-def sides() -> dict[str, frozenset[tuple[int, bool]]]:
+def opposite_words() -> dict[str, frozenset[tuple[int, bool]]]:
     """Return word -> (number of the pair, whether the word is on its second side) for all pairs of opposites."""
     lines = resources.files(__package__).joinpath("words", "opposites.txt").read_text("utf-8").splitlines()
     found: dict[str, set[tuple[int, bool]]] = {}
@@ -484,5 +484,5 @@ def sides() -> dict[str, frozenset[tuple[int, bool]]]:
 def opposites(words: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each pair of opposites, the first from `words` and the second from `others`, in their order."""
     for word in words:
-        across = {(pair, not second) for pair, second in sides().get(word, ())}
-        yield from ((word, other) for other in others if not across.isdisjoint(sides().get(other, ())))
+        across = {(pair, not second) for pair, second in opposite_words().get(word, ())}
+        yield from ((word, other) for other in others if not across.isdisjoint(opposite_words().get(other, ())))

@@ -69,7 +69,7 @@ def erase(
                 reflections.add(stored.memory.reflection)
         gone = frozenset(named | _summing_up(_sources(services, reflections), named))
         change = Erase(services.tenant, tuple(sorted(gone)), sessions, recalls)
-        logged = services.store.cited(change)
+        logged = services.store.count_logged(change)
         if not dry_run:
             services.store.apply([change])
         return gone, logged

@@ -55,7 +55,7 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
         check_model(services)
     except PinnedError:
         no_model = Model("", services.embedder.dimension)  # for which no vector exists, so all versions count
-        total = max(lacking, count_unembedded(store.under(no_model)))
+        total = max(lacking, count_unembedded(store.with_model(no_model)))
     resumed, made = total - lacking, 0
 
     def report() -> None:

@@ -132,7 +132,7 @@ class Store(Protocol):
         """
         ...
 
-    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+    def find_by_key(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories of `home` with these idempotency keys, forgotten ones included, in any order."""
         ...
 
@@ -209,7 +209,7 @@ class Store(Protocol):
         """
         ...
 
-    def cited(self, erase: Erase) -> int:
+    def count_logged(self, erase: Erase) -> int:
         """Return how many entries of the recall log a change would delete."""
         ...
 
@@ -258,7 +258,7 @@ class Store(Protocol):
         """
         ...
 
-    def under(self, model: Model) -> Store:
+    def with_model(self, model: Model) -> Store:
         """Return a handle on this store for an engine that embeds with `model`; it shares everything with this one.
 
         A handle reads and writes only vectors of its own model: see `Derive`, `Adopt` and `gather`.

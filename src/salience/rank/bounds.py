@@ -95,7 +95,7 @@ def lacks_candidates(ranked: State) -> bool:
     The dropped memories took the places of others, which may fit the query.
     """
     clearing = [step for step, name in enumerate(ranked.profile.stages) if name in CLEARING]
-    remaining = len(ranked.fates) - int(np.isin(ranked.fates, clearing).sum())
+    remaining = len(ranked.dropped_at) - int(np.isin(ranked.dropped_at, clearing).sum())
     return ranked.need.candidates is None and remaining < ranked.need.wanted
 
 
@@ -228,13 +228,13 @@ def least_that_matters(ranked: State) -> float:
     It would need to be among those that an order such as "the latest" ranks; or to be on the shortlist, or without one
     to be returned: above the last hit of a full answer, the least score, or the score that `cut_off` requires.
     """
-    profile, need, fates = ranked.profile, ranked.need, ranked.fates
+    profile, need, dropped_at = ranked.profile, ranked.need, ranked.dropped_at
     ordered = ranked.ordered_from * (need.pruning.most if need.pruning else 1.0)
     if SHORTLIST in profile.stages:
         return min(ordered, ranked.shortlisted)
     least = -np.inf
     if need.min_score is None and "cut_off" in profile.stages:
-        rows = np.flatnonzero((fates == ALIVE) | (fates >= profile.stages.index("cut_off")))
+        rows = np.flatnonzero((dropped_at == ALIVE) | (dropped_at >= profile.stages.index("cut_off")))
         least, content = cut_off_scores(ranked, rows, **profile.stage_parameters["cut_off"])
         if without_speaker(ranked)[rows].max(initial=-np.inf) < content:
             return min(ordered, content)

@@ -81,7 +81,7 @@ def margin(state: State, _: Rows) -> Floats:
     parents, chance = inherited(state)
     heirs = parents[(parents != state.rows) & (chance >= sure)]
     limits = [step for step, name in enumerate(state.profile.stages) if name in LIMITS]
-    rivals = np.setdiff1d(np.union1d(state.rows, np.flatnonzero(np.isin(state.fates, limits))), heirs)
+    rivals = np.setdiff1d(np.union1d(state.rows, np.flatnonzero(np.isin(state.dropped_at, limits))), heirs)
     best = np.sort(state.scores[rivals])[::-1]
     if len(best) < 2:
         return np.zeros(len(scores))

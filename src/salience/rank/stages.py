@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 TokenReader = Callable[[list[str]], Sequence[Tokens | None]]
 """From ids to the token vectors of these memories; None for a memory without."""
 ALIVE: Final = -1
-"""Value of `State.fates` for a row that no stage has dropped."""
+"""Value of `State.dropped_at` for a row that no stage has dropped."""
 NOBODY: Final = -1
 """Value of `State.by` for a row that fell without another memory."""
 BLOCK: Final = 32
@@ -64,7 +64,7 @@ class State:
     Attributes:
         profile, batch, need: the input of the ranking.
         rows: intp[m], the remaining rows: ascending before scoring, best first after it.
-        fates: int64[n], the number of the stage that dropped a row, or `ALIVE`.
+        dropped_at: int64[n], the number of the stage that dropped a row, or `ALIVE`.
         by: int64[n], the row that caused the drop, or `NOBODY`.
         scores: float64[n] of all rows; empty before scoring.
         factors: float64[n], the product of each row's multiplying signals; empty before scoring.
@@ -82,7 +82,7 @@ class State:
     batch: Batch
     need: Need
     rows: Rows
-    fates: Codes
+    dropped_at: Codes
     by: Codes
     scores: Floats = field(default_factory=lambda: np.empty(0))
     factors: Floats = field(default_factory=lambda: np.empty(0))
@@ -98,21 +98,21 @@ class State:
     @classmethod
     def start(cls, profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> State:
         """Return the state before the first stage."""
-        fates, by = np.full(len(batch), ALIVE), np.full(len(batch), NOBODY)
-        return cls(profile, batch, need, np.arange(len(batch)), fates, by, tokens=tokens)
+        dropped_at, by = np.full(len(batch), ALIVE), np.full(len(batch), NOBODY)
+        return cls(profile, batch, need, np.arange(len(batch)), dropped_at, by, tokens=tokens)
 
     @property
     def alive(self) -> Mask:
         """bool[n], whether each row remains."""
-        alive: Mask = self.fates == ALIVE
+        alive: Mask = self.dropped_at == ALIVE
         return alive
 
     def keep(self, kept: Rows) -> State:
         """Return the state with the rows `kept`, in that order; this stage drops the other remaining rows."""
-        fates = self.fates.copy()
-        fates[self.rows] = self.step
-        fates[kept] = ALIVE
-        return replace(self, rows=kept, fates=fates)
+        dropped_at = self.dropped_at.copy()
+        dropped_at[self.rows] = self.step
+        dropped_at[kept] = ALIVE
+        return replace(self, rows=kept, dropped_at=dropped_at)
 
     def drop(self, fallen: Mapping[int, int]) -> State:
         """Return the state without the rows in `fallen`, a mapping to the row that caused each drop."""
@@ -405,7 +405,7 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     if batch.vectors is None:
         return state
     thresholds = [step for step, name in enumerate(state.profile.stages) if name == "threshold"]
-    within = np.flatnonzero(state.alive | np.isin(state.fates, thresholds))
+    within = np.flatnonzero(state.alive | np.isin(state.dropped_at, thresholds))
     vectors = batch.vectors.at(within)
     naming, named = batch.entities.of_row.pairs() if batch.entities is not None else (np.arange(0), np.arange(0))
     reached: dict[int, Spread] = {}
@@ -566,7 +566,7 @@ def cut_off_scores(
     else:  # an index of a database returned the nearest memories: the terms of all visible ones are counted
         scored = len(rows)
         if "replaced" in stages:  # a store that counts them does not know which ones that stage drops
-            scored += int(np.count_nonzero(state.fates == stages.index("replaced")))
+            scored += int(np.count_nonzero(state.dropped_at == stages.index("replaced")))
         participants = max(scored, 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents)
     chance: float = min(alone * participants**growth, most)
     return max(chance, share * float(state.scores[rows].max(initial=0.0))) - EDGE, content * chance - EDGE

@@ -338,7 +338,7 @@ def retried_ids(services: Services, prepared: Sequence[Stored]) -> frozenset[str
     keys: dict[Scope, list[str]] = {}
     for memory in keyed:
         keys.setdefault(memory.scope.without_session, []).append(str(memory.key))
-    known = {(home, memory.key) for home, named in keys.items() for memory in services.store.keyed(home, named)}
+    known = {(home, memory.key) for home, named in keys.items() for memory in services.store.find_by_key(home, named)}
     retried: set[str] = set()
     for memory in keyed:
         key = memory.scope.without_session, memory.key

@@ -662,7 +662,7 @@ class SQLStore(ABC):
         found = self._read(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, as_of))
         return list(map(found.get, ids))
 
-    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+    def find_by_key(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
         queries = [statements.of_keys(home.tenant, home.home_key, chunk) for chunk in statements.chunks(keys)]
         return self._read(
@@ -702,7 +702,7 @@ class SQLStore(ABC):
         query = select(recalls).where(*conditions).order_by(recalls.c.id.desc()).limit(limit)
         return self._read(scope.tenant, lambda reader: list(map(to_logged, reader.execute(query).mappings())))
 
-    def cited(self, erase: Erase) -> int:
+    def count_logged(self, erase: Erase) -> int:
         """Return how many entries of the recall log a change would delete."""
         return self._read(erase.tenant, lambda reader: len(_erased_recalls(reader, erase)))
 

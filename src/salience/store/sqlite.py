@@ -274,7 +274,7 @@ class SQLiteStore(SQLStore):
         with self._transaction() as reader:
             return sql_store.unembedded(reader, queries, limit)
 
-    def under(self, model: Model) -> Self:
+    def with_model(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
         made = copy.copy(self)
         made._handle = Handle(model, self._path)

@@ -183,7 +183,7 @@ def _known(services: Services, groups: Sequence[Group], seen: dict[object, str])
     for home, named in ids.items():
         found |= {memory.id: memory.content_hash for memory in services.store.fetch(home, named)}
     for home, named in keys.items():
-        found |= {(home, memory.key): memory.content_hash for memory in services.store.keyed(home, named)}
+        found |= {(home, memory.key): memory.content_hash for memory in services.store.find_by_key(home, named)}
     known: dict[str, bool] = {}
     for group in groups:
         names: list[object] = [group.id, *([group.key()] if group.memory.key is not None else [])]
@@ -229,7 +229,7 @@ def _targets_first(services: Services, groups: Iterable[Group]) -> Iterator[Grou
 
     for group in groups:
         target = group.key(group.replaces) if group.replaces else None
-        if target is None or target in seen or services.store.keyed(target[0], [str(target[1])]):
+        if target is None or target in seen or services.store.find_by_key(target[0], [str(target[1])]):
             yield from release(group)
         else:
             waiting.setdefault(target, []).append(group)
@@ -359,7 +359,7 @@ def _store(services: Services, groups: Sequence[Group]) -> list[tuple[Group, str
             older = here.get(group.key(group.replaces))
             if older is not None:
                 targets[group.id] = older.id
-            elif stored := services.store.keyed(group.key()[0], [group.replaces]):
+            elif stored := services.store.find_by_key(group.key()[0], [group.replaces]):
                 drafts[-1] = replace(drafts[-1], memory=replace(group.memory, supersedes=stored[0].id))
         changes, linked = decide(services, drafts, services.clock())
         new = iter(linked)
@@ -401,7 +401,7 @@ def _first_failure(services: Services, groups: Sequence[Group]) -> ImportLineErr
         found = services.store.fetch(memory.scope, [memory.id])
         if memory.key:
             names.append(("key", memory.scope.home_key, memory.key))
-            found = [*found, *services.store.keyed(memory.scope, [memory.key])]
+            found = [*found, *services.store.find_by_key(memory.scope, [memory.key])]
         known = {contents.setdefault(name, memory.content_hash) for name in names}
         if any(other.id == memory.id and other.version < memory.version for other in found):
             problem, remedy = "a later version than is here", "Import it into another store."

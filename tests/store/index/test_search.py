@@ -290,9 +290,9 @@ def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: N
     if part.floor is None:
         return False
     before = Trace.of(profile, everything, asked).states[profile.stages.index("score") + 1]
-    alive = before.fates == ALIVE
+    alive = before.dropped_at == ALIVE
     for unknown in {"similarity_floor", "shortlist"}.intersection(profile.stages):  # a store does not know these
-        alive |= before.fates == profile.stages.index(unknown)
+        alive |= before.dropped_at == profile.stages.index(unknown)
     scores = before.first_pass if "shortlist" in profile.stages else before.scores
     rows = np.flatnonzero(np.isin(everything.ids, part.ids))
     assert everything.ids[rows].tolist() == part.ids.tolist()

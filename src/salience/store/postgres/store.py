@@ -381,7 +381,7 @@ class PostgresStore(SQLStore):
         queries = sql_store.without_vector(meta, self._handle, after, limit, tenant)
         return self._runner.read(tenant, lambda reader: sql_store.unembedded(reader, queries, limit))
 
-    def under(self, model: Model) -> Self:
+    def with_model(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
         return replace(self, _handle=Handle(model, self._runner.where))
 

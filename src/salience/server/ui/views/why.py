@@ -1,4 +1,4 @@
-"""Why: why a memory is, or is not, in the answer to a question, and the mends."""
+"""Why: why a memory is, or is not, in the answer to a question, and the fixes."""
 
 from __future__ import annotations
 
@@ -233,8 +233,8 @@ def _arguments(asked: Question, explanation: Explanation) -> dict[str, Any]:
 
 
 @router.post("/why")
-def mend(page: Visit, form: Form) -> Response:
-    """Apply the mend of a form to a memory, and return to the explanation."""
+def fix(page: Visit, form: Form) -> Response:
+    """Apply the fix of a form to a memory, and return to the explanation."""
     memory_id = form.get("id", "")
     reason = f"dashboard: {page.query.get('q', '')}"[:200].strip()
     match checks.choice("do", form.get("do", ""), ("edit", "forget", "dismiss", "correct", "replace")):
