@@ -70,6 +70,7 @@ client: $(VENV)/.dev
 	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm ci --ignore-scripts --no-audit --no-fund
 	PYTHONPATH=tests $(BIN)/python -c "import json, servers; print(json.dumps(servers.document()))" \
 		| (cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm run generate -- --output src/schema.ts)
+	$(BIN)/python -m tools.typescript > clients/typescript/src/verbs.ts
 
 bench: $(BENCH)/.installed
 	$(BENCH)/bin/python -m bench.recall --sizes $(SIZES) --peers $(PEERS) $(if $(WORK),--work $(WORK)) --out docs/figures

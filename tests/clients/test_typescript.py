@@ -21,6 +21,7 @@ from mcp_servers import COMMAND
 from node_packages import call, program
 from salience.cli import app
 from salience.wire.errors import PROBLEMS
+from tools import typescript
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients/typescript"
@@ -73,7 +74,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tarball(project: Path) -> Path:
     (packed,) = json.loads(call(program("npm"), "pack", "--json", "--ignore-scripts", cwd=project).stdout)
-    modules = [f"dist/{name}.{ending}" for name in ("client", "errors", "index", "schema") for ending in ("d.ts", "js")]
+    modules = [
+        f"dist/{name}.{ending}"
+        for name in ("client", "errors", "index", "schema", "verbs")
+        for ending in ("d.ts", "js")
+    ]
     assert [one["path"] for one in packed["files"]] == sorted(["LICENSE", "README.md", "package.json", *modules])
     return project / packed["filename"]
 
@@ -103,6 +108,10 @@ def test_its_types_are_those_of_the_document_of_the_server(project):
     document = json.dumps(servers.document())
     made = call(program("npm"), "run", "--silent", "generate", input=document, cwd=project).stdout
     assert made == (CLIENT / "src/schema.ts").read_text("utf-8"), "run `make client`"
+
+
+def test_its_verbs_are_those_of_the_code():
+    assert typescript.module() == (CLIENT / "src/verbs.ts").read_text("utf-8"), "run `make client`"
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ import type {
   UpkeepRequest,
   Version,
   operations,
-  paths,
 } from "./schema.js";
+import { VERBS, type Verb } from "./verbs.js";
 
 /** Options of a client. */
 export interface Options {
@@ -71,51 +71,6 @@ export interface CallOptions {
   /** Milliseconds for one attempt, for this call. */
   timeoutMs?: number;
 }
-
-interface Verb {
-  method: "GET" | "POST" | "PATCH" | "DELETE";
-  path: keyof paths;
-  /** Whether it writes; a write that is not `keyed` is not repeated after a lost response. */
-  writes?: boolean;
-  /** Whether it takes an idempotency key. */
-  keyed?: boolean;
-  /** Whether it may scan a whole store. */
-  long?: boolean;
-}
-
-const WRITES = { writes: true };
-const KEYED = { writes: true, keyed: true };
-const LONG = { writes: true, long: true };
-
-/** The operations of the OpenAPI document that are verbs. */
-const VERBS = {
-  remember: { method: "POST", path: "/v1/memories", ...KEYED },
-  ingest: { method: "POST", path: "/v1/ingest", ...KEYED },
-  update: { method: "PATCH", path: "/v1/memory/{id}", ...KEYED },
-  forget: { method: "DELETE", path: "/v1/memory/{id}", ...KEYED },
-  restore: { method: "POST", path: "/v1/memory/{id}/restore", ...KEYED },
-  dismiss: { method: "POST", path: "/v1/memory/{id}/dismiss", ...WRITES },
-  erase: { method: "POST", path: "/v1/erase", ...LONG },
-  recall: { method: "POST", path: "/v1/recall" },
-  graph_recall: { method: "POST", path: "/v1/graphrag" },
-  context: { method: "POST", path: "/v1/context" },
-  explain: { method: "POST", path: "/v1/explain" },
-  get: { method: "GET", path: "/v1/memory/{id}" },
-  list: { method: "GET", path: "/v1/memories" },
-  stats: { method: "GET", path: "/v1/stats" },
-  recalls: { method: "GET", path: "/v1/recalls" },
-  help: { method: "GET", path: "/v1/help" },
-  history: { method: "GET", path: "/v1/memory/{id}/history" },
-  review: { method: "GET", path: "/v1/review" },
-  changes: { method: "GET", path: "/v1/changes" },
-  activity: { method: "GET", path: "/v1/activity" },
-  end_session: { method: "POST", path: "/v1/sessions/{session_id}/end", ...LONG },
-  consolidate: { method: "POST", path: "/v1/consolidate", ...LONG },
-  reflect: { method: "POST", path: "/v1/reflect", ...LONG },
-  upkeep: { method: "POST", path: "/v1/upkeep", ...LONG },
-  export: { method: "GET", path: "/v1/export", long: true },
-  import_: { method: "POST", path: "/v1/import", ...LONG },
-} satisfies Partial<Record<keyof operations, Verb>>;
 
 type Name = keyof typeof VERBS;
 type Json = "application/json";
