@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, ForwardRef, Literal, get_args, get_origin
 
-from salience.records import CHANGES, KINDS, SCOPE_LEVELS, TIERS, Draft, Wildcard, checks
+from salience.records import CHANGES, KINDS, SCOPE_LEVELS, TIERS, Draft, Wildcard, checks, where
 
 if TYPE_CHECKING:  # commands that only print a text import no model and no store
     from salience.ports import Embedder
@@ -163,7 +163,7 @@ TTL: Final = Json(
         "examples": ["24h", "7d", "2w", 3600],
     },
 )
-WHERE: Final = Json(dict, {"type": "object", "additionalProperties": True})
+WHERE: Final = Json(dict, where.SCHEMA)
 WEIGHTS: Final = Json(dict, {"type": "object", "additionalProperties": number(0, 100).schema})
 
 Names = Sequence[str]

@@ -254,7 +254,7 @@ class Verbs:
         project: args.Project | None = None,
         user_id: args.UserId | None = None,
         agent_id: args.AgentId | None = None,
-        session_id: args.SessionId | None = None,
+        session_id: args.SessionId | Unset = UNSET,
         scope: args.Level | None = None,
     ) -> Receipts:
         """Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.

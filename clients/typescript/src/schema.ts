@@ -1263,11 +1263,8 @@ export interface components {
              * @default null
              */
             agent_id?: string | null;
-            /**
-             * @description the session: orders turns, hides nothing
-             * @default null
-             */
-            session_id: string | null;
+            /** @description the session: orders turns, hides nothing */
+            session_id: string;
             /**
              * @description only memories without a project (`global`), or only those of the project (`project`)
              * @default null
@@ -1457,7 +1454,15 @@ export interface components {
              * @default {}
              */
             where?: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
             };
             /**
              * @description count what would change, and change nothing
@@ -1564,7 +1569,15 @@ export interface components {
              * @default {}
              */
             where?: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
             };
             /**
              * @description do not update counters
@@ -1678,7 +1691,15 @@ export interface components {
              * @default {}
              */
             where?: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
             };
             /**
              * @description do not update counters
@@ -1797,7 +1818,15 @@ export interface components {
              * @default {}
              */
             where?: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
             };
             /**
              * @description do not update counters
@@ -1896,7 +1925,15 @@ export interface components {
              * @default {}
              */
             where?: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
             };
             /**
              * @description answer as of this time (2026-05-01, 2d)
@@ -2010,7 +2047,15 @@ export interface components {
              * @default {}
              */
             where?: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
             };
             /**
              * @description do not update counters

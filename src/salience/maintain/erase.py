@@ -10,6 +10,7 @@ from salience import keywords
 from salience.errors import InputError, Words
 from salience.ports import Erase, Services, Stored
 from salience.records import ANY, NARROWING, Coordinate, Erased, Filter, Scope, checks
+from salience.records.checks import Frozen
 from salience.remember import versions_of
 from salience.steps import retry_stale, scan
 
@@ -21,7 +22,7 @@ def erase(
     services: Services,
     where: Mapping[str, object],
     ids: Sequence[str] | None,
-    having: Mapping[str, Any] | None = None,
+    having: Mapping[str, Any] = Frozen(),
     *,
     dry_run: bool = False,
 ) -> Erased:
@@ -34,17 +35,15 @@ def erase(
         services: the ports.
         where: the scope keywords: the caller if `ids` are given, else the scope whose memories are deleted.
         ids: of visible memories, live or not, whole or short.
-        having: conditions on the metadata of the memories of the scope; None for all of them.
+        having: conditions on the metadata; memories that do not meet them stay.
         dry_run: only count.
 
     Raises:
-        InputError: neither ids nor a coordinate, a coordinate that is None, or ids and conditions.
+        InputError: neither ids nor a coordinate, or a coordinate that is None.
         NotFoundError: one of the memories is not visible.
     """
-    sessions = recalls = None
+    sessions, recalls, met = None, None, Filter(where=having)
     if ids is not None:
-        if having:
-            raise InputError("where", Words("conditions"), "Give ids, or a scope and where.", "is given beside ids")
         caller, names = keywords.scope(services.tenant, where)[0], checks.names("ids", ids)
     else:
         scope, condition, owned, sessions = _erased_scope(services, where)
@@ -54,7 +53,8 @@ def erase(
 
     def attempt() -> tuple[frozenset[str], int]:
         if ids is not None:
-            found: Iterable[Stored] = [version for name in names for version in versions_of(services, caller, name)]
+            named_ones = (versions_of(services, caller, name) for name in names)
+            found: Iterable[Stored] = [one for every in named_ones if met.accepts(every[-1].memory) for one in every]
         else:
             everything = scan(services, scope, condition, forgotten=True, versions=True)
             found = (

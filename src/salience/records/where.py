@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -17,7 +18,35 @@ ORDERED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 """Operators that compare two texts or two numbers."""
 OPERATORS: Final = ("$eq", "$ne", "$in", *ORDERED)
 LIMIT: Final = 100
-"""Maximum number of conditions, and of values of `$in`."""
+"""Maximum number of keys, and of values of `$in`."""
+LARGEST: Final = 2**53
+"""Largest number, positive or negative: up to it, a number in JSON is exact everywhere."""
+KEY_PATTERN: Final = r'^[^\s\x00-\x1f\x7f-\x9f"\\$][^\x00-\x1f\x7f-\x9f"\\]*$'
+"""Keys that every store can look up."""
+_VALUES: Final = [
+    {"type": "string", "pattern": r"^[^\x00]*$"},
+    {"type": "number", "minimum": -LARGEST, "maximum": LARGEST},
+    {"type": "boolean"},
+    {"type": "null"},
+]
+_OPERANDS: Final[Mapping[str, Any]] = {
+    "$eq": {"anyOf": _VALUES},
+    "$ne": {"anyOf": _VALUES},
+    "$in": {"type": "array", "maxItems": LIMIT, "items": {"anyOf": _VALUES}},
+    **{one: {"anyOf": _VALUES[:2]} for one in ORDERED},
+}
+SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "maxProperties": LIMIT,
+    "propertyNames": {"maxLength": checks.NAME_LIMIT, "pattern": KEY_PATTERN},
+    "additionalProperties": {
+        "anyOf": [
+            *_VALUES,
+            {"type": "object", "minProperties": 1, "properties": _OPERANDS, "additionalProperties": False},
+        ]
+    },
+}
+"""The JSON Schema of conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +54,18 @@ class Condition:
     """A condition on one value of the metadata.
 
     Attributes:
-        path: the keys that lead to the value.
+        key: of the value.
         operator: one of `OPERATORS`.
         operand: text, a number, true, false or None; for `$in` a tuple of these.
     """
 
-    path: tuple[str, ...]
+    key: str
     operator: str
     operand: Any
 
     def accepts(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether metadata meets the condition. A missing value is None; values of two types are not equal."""
-        found: Any = metadata
-        for key in self.path:
-            found = found.get(key) if isinstance(found, Mapping) else None
+        found = metadata.get(self.key)
         match self.operator:
             case "$eq":
                 return _equal(found, self.operand)
@@ -66,53 +93,55 @@ def _equal(found: Any, wanted: Any) -> bool:
 
 def conditions(where: Mapping[str, Any]) -> tuple[Condition, ...]:
     """Return the conditions of a checked mapping; all must hold."""
-    return tuple(_conditions("where", where, ()))
+    return tuple(
+        Condition(key, each, operand)
+        for key, wanted in where.items()
+        for each, operand in (wanted.items() if isinstance(wanted, Mapping) else [("$eq", wanted)])
+    )
 
 
 def checked(where: object) -> checks.Frozen:
     """Return an immutable copy of a mapping of keys to values or operators.
 
     Raises:
-        InputError: another value, an unknown operator, too many conditions, or a key that no store can look up.
+        InputError: another value, an unknown operator, too many keys, or a key that no store can look up.
     """
-    frozen = checks.metadata("where", where)
-    if (count := len(conditions(frozen))) > LIMIT:
-        raise InputError("where", Words(f"{count:,} conditions"), f"Give up to {LIMIT}.", f"has {count:,} conditions")
-    return frozen
+    found = checks.metadata("where", where)
+    if len(found) > LIMIT:
+        raise InputError("where", Words(f"{len(found):,} keys"), f"Give up to {LIMIT}.", f"has {len(found):,} keys")
+    for key, wanted in found.items():
+        name = f"where.{key}"
+        if key in OPERATORS:
+            raise InputError(name, Words("an operator"), "Put it below a key.", "is an operator without a key")
+        if not re.fullmatch(KEY_PATTERN[1:-1], key):
+            remedy = "Use keys without quotes and backslashes, and without a space or $ at the start."
+            raise InputError(name, key, remedy, "is no key to look up")
+        if isinstance(wanted, Mapping) and not wanted:
+            raise InputError(name, Words("an empty object"), "Give a value, or an operator such as $gte.")
+    for condition in conditions(found):
+        _check(f"where.{condition.key}", condition)
+    return found
 
 
-def _conditions(field: str, where: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Condition]:
-    for key, wanted in where.items():
-        name, here = f"{field}.{key}", (*path, key)
-        if key.startswith("$"):
-            remedy = f"Put it below a key, such as {{'seats': {{'{OPERATORS[3]}': 5}}}}."
-            raise InputError(name, Words("an operator"), remedy, "is an operator without a key")
-        if {*key} & {*'"\\'}:
-            raise InputError(name, key, "Use keys without quotes and backslashes.", "has a quote or a backslash")
-        if not isinstance(wanted, Mapping):
-            yield Condition(here, "$eq", _scalar(name, wanted))
-        elif not any(inner.startswith("$") for inner in wanted):
-            if not wanted:
-                raise InputError(name, Words("an empty object"), "Give a value, or an operator such as $gte.")
-            yield from _conditions(name, wanted, here)
-        else:
-            for each, operand in wanted.items():
-                yield _condition(name, here, each, operand)
-
-
-def _condition(name: str, path: tuple[str, ...], each: str, operand: Any) -> Condition:
+def _check(name: str, condition: Condition) -> None:
+    each, operand = condition.operator, condition.operand
     if each not in OPERATORS:
         raise unknown(name, each, OPERATORS)
     if each == "$in":
-        if not isinstance(operand, list | tuple) or len(operand) > LIMIT:
+        if not isinstance(operand, tuple) or len(operand) > LIMIT:
             raise InputError(f"{name}.$in", operand, f"Give a list of up to {LIMIT} values.")
-        return Condition(path, each, tuple(_scalar(f"{name}.$in[{n}]", one) for n, one in enumerate(operand)))
+        for place, one in enumerate(operand):
+            _check_value(f"{name}.$in[{place}]", one)
+        return
+    path = name if each == "$eq" else f"{name}.{each}"
+    _check_value(path, operand)
     if each in ORDERED and kind_of(operand) not in ("text", "number"):
-        raise InputError(f"{name}.{each}", operand, "Give text or a number.")
-    return Condition(path, each, _scalar(f"{name}.{each}", operand))
+        raise InputError(path, operand, "Give text or a number.")
 
 
-def _scalar(name: str, value: Any) -> Any:
-    if kind_of(value) == "other":
-        raise wrong_type(name, value, "Give text, a number, true, false or null; lists go with $in.")
-    return value
+def _check_value(name: str, value: Any) -> None:
+    kind = kind_of(value)
+    if kind == "other":
+        raise wrong_type(name, value, "Give text, a number, true, false or null; a list goes with $in.")
+    if kind == "number" and abs(value) > LARGEST:
+        raise InputError(name, value, f"Give a number from -{LARGEST:,} to {LARGEST:,}.")

@@ -227,10 +227,10 @@ def having(scope: Scope, where: Mapping[str, Any]) -> Select[Any]:
 
 def _meets(condition: Condition) -> ColumnElement[bool]:
     """Return `Condition.accepts` for the column `metadata`."""
-    path = [literal(key) for key in condition.path]
+    key = literal(condition.key)
 
     def equals(value: Any) -> ColumnElement[bool]:
-        found = _Found(memories.c.metadata, *path, kind=kind_of(value))
+        found = _Found(memories.c.metadata, key, kind=kind_of(value))
         return found.is_not(None) if value is None else found == _operand(value)
 
     match condition.operator:
@@ -240,7 +240,7 @@ def _meets(condition: Condition) -> ColumnElement[bool]:
             return func.coalesce(equals(condition.operand), false()) == false()
         case "$in":
             return or_(false(), *map(equals, condition.operand))
-    found = _Found(memories.c.metadata, *path, kind=kind_of(condition.operand))
+    found = _Found(memories.c.metadata, key, kind=kind_of(condition.operand))
     ordered: Any = ORDERED[condition.operator](found, _operand(condition.operand))
     return cast(ColumnElement[bool], ordered)
 
@@ -439,7 +439,7 @@ def _holds_in_postgresql(element: _Holds, compiler: SQLCompiler, **options: Any)
 
 
 class _Found(FunctionElement[Any]):
-    """A value in a JSON object, or NULL if it has another type; arguments: the column and the keys that lead to it.
+    """A value in a JSON object, or NULL if it has another type; arguments: the column and the key.
 
     True and false are 1 and 0, and null is 1, as is a missing value.
     """
@@ -468,16 +468,15 @@ _IN_POSTGRESQL: Final = {
 
 @compiles(_Found, "sqlite")
 def _found_in_sqlite(element: _Found, compiler: SQLCompiler, **options: Any) -> str:
-    column, *keys = (compiler.process(argument, **options) for argument in element.clauses)
-    path = " || ".join(f"'.\"' || {key} || '\"'" for key in keys)
+    column, key = (compiler.process(argument, **options) for argument in element.clauses)
     readable = f"CASE WHEN json_valid({column}) THEN {column} ELSE '{{}}' END"
-    return _IN_SQLITE[element.kind].format(at=f"{readable}, '$' || {path}")
+    return _IN_SQLITE[element.kind].format(at=f"{readable}, '$.\"' || {key} || '\"'")
 
 
 @compiles(_Found, "postgresql")
 def _found_in_postgresql(element: _Found, compiler: SQLCompiler, **options: Any) -> str:
-    column, *keys = (compiler.process(argument, **options) for argument in element.clauses)
-    return _IN_POSTGRESQL[element.kind].format(at=f"jsonb_extract_path(CAST({column} AS jsonb), {', '.join(keys)})")
+    column, key = (compiler.process(argument, **options) for argument in element.clauses)
+    return _IN_POSTGRESQL[element.kind].format(at=f"jsonb_extract_path(CAST({column} AS jsonb), {key})")
 
 
 COUNTERS: Final = ("accessed_at", "access_count", "importance")

@@ -33,7 +33,7 @@ def tried(target: str, *, locked: bool, phases: tuple[str, ...]) -> Found:
         closing(salience.connect(target, embedder=PlantedEmbedder())) as engine,
         servers.live(engine, keyring) as url,
     ):
-        return fuzz(url, token, cases=2, chains=4, seed=1, phases=phases)
+        return fuzz(url, token, cases=2, chains=6, seed=1, phases=phases)
 
 
 def test_a_server_on_sqlite_that_asks_for_a_key_answers_as_its_document_says(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ class Tool:
 
 
 def _lean(schema: Any) -> Any:
-    """Return a schema without titles, empty defaults, constraints on names and forms of instants, to save tokens."""
+    """Return a schema without titles, empty defaults, constraints on names and forms of values, to save tokens."""
     if isinstance(schema, list):
         return [_lean(item) for item in schema]
     if not isinstance(schema, dict):
@@ -215,7 +215,8 @@ def _lean(schema: Any) -> Any:
     for key, item in schema.items():
         of_a_name = key in ("minLength", "maxLength", "pattern") and "maxLength" in schema
         is_title = key == "title" and isinstance(item, str)
-        if not (of_a_name or is_title or (key == "default" and item in (None, [], {}))):
+        of_a_mapping = key in ("propertyNames", "additionalProperties", "maxProperties") and item is not False
+        if not (of_a_name or of_a_mapping or is_title or (key == "default" and item in (None, [], {}))):
             kept[key] = _lean(item)
     if all(one.get("type") == "string" for one in kept.get("anyOf", ({},))):  # forms of an instant
         kept = {"type": "string", **{key: item for key, item in kept.items() if key not in ("anyOf", "examples")}}
