@@ -37,9 +37,19 @@ def parameters(operation, document):
     return names
 
 
+@pytest.fixture(scope="module")
+def document():
+    return servers.document()
+
+
+@pytest.fixture(scope="module")
+def commands():
+    return typer.main.get_command(app).commands
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_rest_has_every_argument(verb):
-    document, row = servers.document(), VERBS[verb]
+def test_rest_has_every_argument(verb, document):
+    row = VERBS[verb]
     operation = document["paths"][row.path][row.method.lower()]
     assert {name for of, name in ARGUMENTS if of == verb} <= parameters(operation, document)
 
@@ -51,9 +61,8 @@ def test_mcp_has_every_argument_but_those_for_programs(tool):
 
 
 @pytest.mark.parametrize(("verb", "name"), ARGUMENTS)
-def test_the_command_line_has_every_argument(verb, name):
+def test_the_command_line_has_every_argument(verb, name, commands):
     parameter = ELSEWHERE.get((verb, name), name)
-    commands = typer.main.get_command(app).commands
     command = commands.get(COMMANDS.get(verb, verb.replace("_", "-")))
     if parameter is None or verb in ("remember_many", "help"):
         pytest.skip("a command of its own")

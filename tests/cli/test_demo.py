@@ -12,6 +12,8 @@ from salience.cli import app
 from salience.cli.demo import LEGEND, NEXT, _lines, _view
 from salience.evaluate import sample
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):

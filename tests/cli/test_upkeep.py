@@ -17,6 +17,8 @@ import salience
 from salience.ports import Lease
 from tests.contract.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 COMMAND = str(Path(sys.executable).with_name("salience"))
 NONE = "0 embedded, 0 pending, 0 expired, 0 now episodic, 0 now semantic, 0 versions dropped"
 YEAR = "2020-01-01T00:00:00+00:00"

@@ -44,6 +44,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("decisions", "integrations", "reference")
 """Folders of pages without a test here: without commands, with a test of their own, generated."""

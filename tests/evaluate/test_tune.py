@@ -24,6 +24,8 @@ from salience.rank import profiles
 from salience.rank.run import rank
 from tests.contract.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 RECALL = Metric("recall", 3)
 PROFILES = (*profiles.NAMES, "bm25")
 

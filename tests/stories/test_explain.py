@@ -12,6 +12,7 @@ import pytest
 import salience
 from salience import Explanation, InputError
 from salience.explain.trace import OUTCOMES
+from salience.models.cache import Wrapped
 from salience.rank import profiles
 from salience.rank.stages import STAGES
 
@@ -313,7 +314,7 @@ def test_without_the_embedding_the_lexical_answer_is_explained(planted, profile)
 
     memory = planted({"the vault key": 0.1, "something else": 0.9}, profile=profile)
     ids = [memory.remember(text, tags=[text[:3]]).memory.id for text in ("the vault key", "something else")]
-    memory.services = replace(memory.services, embedder=Down())
+    memory.services = replace(memory.services, embedder=Wrapped(Down()))
     answer = memory.recall("query vault", min_score=0.0, dry_run=True)
     assert answer.degraded == ("embedding",)
     for rank, hit in enumerate(answer, 1):

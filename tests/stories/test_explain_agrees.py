@@ -29,6 +29,8 @@ from salience.rank.run import details
 from salience.records import Filter, Query, Scope
 from tests.contract.doubles import StoppedClock
 
+pytestmark = pytest.mark.slow
+
 MEMORIES, QUERIES, TOPICS = 1000, 50, 15
 SEEN = {"user_id": "ann", "session_id": "s1"}
 WORDS = "atlas tea lisbon deploy budget garden python train window coffee editor theme river invoice".split()

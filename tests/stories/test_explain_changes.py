@@ -13,6 +13,8 @@ from salience.ports import Revise
 from salience.rank import profiles
 from salience.records import Relation
 
+pytestmark = pytest.mark.slow
+
 ARGUMENTS = ("limit", "min_score")
 MOST = 50
 

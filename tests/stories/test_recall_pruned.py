@@ -32,6 +32,8 @@ from salience.records import Filter, Query, Scope
 from salience.steps import AnswerLimit
 from tests.contract.doubles import StoppedClock
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = int(os.environ.get("SALIENCE_TEST_STEPS") or 240)
 MEMORIES, USERS = 3000, 4
 PROFILES = [name for name in profiles.NAMES if name in ("salience", "zeromemory", "memlayer")]

@@ -14,6 +14,8 @@ from salience import ANY, ImportLineError
 from salience.records import Scope
 from salience.transfer.importers import SOURCES
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = {**SYSTEMS, **CONVERSATIONS_AND_NOTES}
 COUNT = 1000
 EVERYWHERE = Scope("default", ANY, ANY, ANY, ANY)

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SORTS = ("id", "created_at", "updated_at", "accessed_at", "importance", "weight", "access_count")
 
 

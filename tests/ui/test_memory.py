@@ -16,6 +16,8 @@ from salience.server.ui import words
 from salience.server.ui.views.memory import changed_fields, fields_of
 from tests.contract.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 DAY = timedelta(days=1)
 
 

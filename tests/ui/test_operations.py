@@ -17,6 +17,8 @@ from salience.server.ui.texts import size
 from salience.server.ui.views import operations
 from tests.contract.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 URL = "/ui/operations"
 WHOLE = ("/ui/operations/doctor", "/ui/operations/backup")
 POSTS = (*WHOLE, "/ui/operations/keys", "/ui/operations/keys/revoke")

@@ -27,6 +27,8 @@ from salience.server.ui.site import POLICY
 from salience.server.ui.views import VIEWS
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 ROUTES = sorted(
     (method, f"/ui{route.path}", view.title)
     for view in VIEWS

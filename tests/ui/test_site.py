@@ -18,6 +18,8 @@ from dashboards import client_of, csrf_of
 from salience.server.ui.site import POLICY, environment, static_url
 from salience.server.ui.views import VIEWS
 
+pytestmark = pytest.mark.slow
+
 PATHS = [f"/ui/{view.path}" for view in VIEWS]
 VENDORED = (Path(salience.server.ui.__file__).parent / "static/vendor", Path(__file__).parent)
 
