@@ -60,6 +60,7 @@ LOGGED_HITS: Final = 20
 """Maximum hits of an entry of the recall log."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 MICROSECOND: Final = timedelta(microseconds=1)
+_NO_FILTER: Final = Filter()
 _late_embeddings: Final = slots()
 _late_rerankings: Final = slots()
 
@@ -634,4 +635,5 @@ def log(services: Services, query: Query, answer: Recall) -> None:
 def _given(conditions: Filter) -> Mapping[str, Any]:
     """Return the conditions of a filter that were given, as JSON values."""
     values = ((item.name, getattr(conditions, item.name)) for item in fields(conditions))
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values if value}
+    given = {name: value for name, value in values if value != getattr(_NO_FILTER, name)}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in given.items()}

@@ -587,6 +587,8 @@ class Verbs:
     ) -> records.Page:
         """Return one page of the visible live memories, in the order of storing, and the cursor of the next page.
 
+        A memory is live unless it was forgotten: replaced ones are (see `replaced_by`), and expired ones until upkeep.
+
         With `fact_keys`, the page has only memories of these facts. The store finds them by an index.
         """
 
@@ -665,8 +667,8 @@ class Verbs:
         *,
         change: args.ChangeName | None = None,
         changed_by: args.ChangedBy | None = None,
-        since: args.ChangedSince | None = None,
-        until: args.ChangedUntil | None = None,
+        since: args.VersionSince | None = None,
+        until: args.VersionUntil | None = None,
         limit: args.PageSize = 50,
         cursor: args.ChangeCursor | None = None,
         environment: args.Environment = "default",
@@ -682,8 +684,8 @@ class Verbs:
     def activity(
         self,
         *,
-        since: args.ChangedSince | None = None,
-        until: args.ChangedUntil | None = None,
+        since: args.VersionSince | None = None,
+        until: args.VersionUntil | None = None,
         environment: args.Environment = "default",
         project: args.Project | None = None,
         user_id: args.UserId | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
@@ -224,6 +224,10 @@ class ReadContract:
         assert numbers(batch) == sorted(accepted)
         assert batch.complete
         assert listed(store, filter=filter) == sorted(accepted)
+
+    def test_every_condition_of_a_filter_is_in_the_table(self) -> None:
+        tried = {name for conditions, _ in ACCEPTED for name in conditions}
+        assert {item.name for item in fields(Filter)} == tried | {"where"}
 
     def test_conditions_on_metadata_mean_the_same_in_every_read(self, store: Store) -> None:
         add(store, *(stored(number, metadata=metadata) for number, metadata in enumerate(METADATA)))

@@ -257,3 +257,14 @@ def test_a_relation_of_other_memories_is_dismissed_only_to_put_the_memory_first(
     *_, brother = stored(memory, *HOMES, "My brother lives in Oslo")
     found = memory.explain("Where do I live?", brother, limit=2)
     assert (found.stage, "dismiss" in found.change) == ("outranked", False)
+
+
+def test_the_dismissal_of_a_callers_replacement_needs_no_weight(planted):
+    memory = planted({"Anna likes tea": 0.9, "Anna likes coffee": 0.9})
+    old = memory.remember("Anna likes tea").memory
+    new = memory.remember("Anna likes coffee", supersedes=old.id).memory
+    found = memory.explain("What does Anna like?", old.id)
+    assert found.stage == "replaced"
+    assert found.change == {"dismiss": {"id": new.id, "other_id": old.id}}
+    memory.dismiss(new.id, old.id)
+    assert memory.explain("What does Anna like?", old.id).rank == 1

@@ -72,7 +72,7 @@ def test_an_id_is_enough_for_history_get_and_explain(memory):
         found = memory.explain("query", id)
         assert (found.stage, found.path[0].note) == ("returned", "with project='atlas', user_id='alice'")
         assert found.reason.endswith(
-            " Explained with project='atlas', user_id='alice', the memory's own scope, since the call names none."
+            " Explained with project='atlas', user_id='alice', the memory's own scope; this call does not see it."
         )
         assert found.rank == memory.explain("query", id, user_id="alice", project="atlas").rank
         for verb in (memory.get, memory.history, lambda id, **where: memory.explain("query", id, **where)):

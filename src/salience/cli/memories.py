@@ -273,7 +273,7 @@ def dismiss(
         str | None, typer.Argument(metavar="OTHER", help="The other memory; none for a stale reflection.")
     ] = None,
 ) -> Answer:
-    """Keep a pair of memories, or a stale reflection, out of the review."""
+    """Undo the relation of two memories, and keep the pair, or a stale reflection, out of the review."""
     from salience.cli import results
 
     with call.engine() as engine:

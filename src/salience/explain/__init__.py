@@ -185,7 +185,7 @@ def explain_target(question: Question, trace: Trace) -> Explanation:
             found = replace(found, **counterfactual(case, found.stage))
     if target.own:
         where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
-        reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
+        reason = f"{found.reason} Explained with {where}, the memory's own scope; this call does not see it."
         return replace(found, reason=reason, path=(replace(found.path[0], note=f"with {where}"), *found.path[1:]))
     return explain_hidden(target, trace, found) if target.hidden else found
 

@@ -33,6 +33,7 @@ from salience.records import Memory
 from salience.records.ids import short_id
 from salience.relations import ADDED, compared
 from salience.remember.conflicts import DISMISSED
+from salience.remember.write import weight_before
 
 SMALL: Final = 4
 """Multiple of the limit up to which a larger limit counts as a small change."""
@@ -233,9 +234,8 @@ def _other_id(case: Case) -> str:
 def _dismissals(case: Case) -> Iterator[Change]:
     """Yield the dismissal of the relation that replaces the memory, then of the one that gave the first hit its score.
 
-    The second one, which is about other memories, counts only if it puts this memory first.
-
-    A memory that a caller replaced has a low weight, so the full weight is tried with the dismissal.
+    The second one, which is about other memories, counts only if it puts this memory first. A low weight that the
+    caller gave may need a change too.
     """
     trace, row = case.trace, case.row
     if trace.batch.successors is None:
@@ -250,7 +250,9 @@ def _dismissals(case: Case) -> Iterator[Change]:
         if not newer:
             continue
         under = without_relation(case, newer, older)
-        if older != case.id and not under.is_first:
+        if older == case.id:
+            under = _with_weight_back(under, newer)
+        elif not under.is_first:
             continue
         whom = "it" if older == case.id else short_id(older)
         call = f"dismiss(id='{short_id(newer)}', other_id='{short_id(older)}')"
@@ -260,6 +262,14 @@ def _dismissals(case: Case) -> Iterator[Change]:
         for weighed in _full_weight(under):
             both = f"{words} and weight {weighed.words.removeprefix('Weight ')}"
             yield Change(both, weighed.case, {"dismiss": dismissed, **weighed.arguments})
+
+
+def _with_weight_back(case: Case, newer: str) -> Case:
+    """Return the case with the weight that the memory gets back if a caller's `supersedes` of it is dismissed."""
+    found = case.services.store.fetch(case.trace.need.scope, [newer])
+    if not found or found[0].supersedes != case.id or "weight" not in case.trace.batch.columns:
+        return case
+    return case.with_columns(weight=weight_before(case.services, case.memory, found[0]))
 
 
 def without_relation(case: Case, newer: str, older: str) -> Case:

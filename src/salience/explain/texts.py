@@ -349,8 +349,10 @@ def _unmet(name: str, filter: Filter, memory: Memory) -> str:
             return f"it was created on {created}, {'before' if name == 'since' else 'not before'} {bound}"
         case "where":
             return f"its metadata does not meet {dict(wanted)!r}"
-    field = name.removesuffix("s")  # kinds, tiers, fact_keys
-    return f"its {field} is {getattr(memory, field)!r}, not {' or '.join(map(repr, wanted))}"
+        case "kinds" | "tiers" | "fact_keys":
+            field = name.removesuffix("s")
+            return f"its {field} is {getattr(memory, field)!r}, not {' or '.join(map(repr, wanted))}"
+    raise AssertionError(f"no words for the condition {name}")
 
 
 def spelled_filter(filter: Filter, names: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ TAG: Final = "tag"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Conditions on memories; all must hold.
+    """Conditions on memories of `browse` and `facets`; all must hold. Verbs take a `records.Filter`.
 
     Attributes:
         scope: of the caller; only visible memories are selected.

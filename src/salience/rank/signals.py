@@ -58,8 +58,10 @@ class Signal:
         parameters: numbers that a profile may set.
         choices: parameters with a fixed set of words; the first word is the default.
         check: raises ProfileError for parameters that exclude each other.
-        decays: whether the signal favours recent memories.
-        rises: whether the value rises with the first of `reads`, and depends on nothing else but the tier.
+        decays: whether the signal favours recent memories; a store that searches by indexes then also returns the
+            latest ones, and the dashboard draws its curve.
+        rises: whether the value rises, in jumps or not, with the first of `reads`, and depends on nothing else but the
+            tier; the index then leaves out memories that cannot reach the answer.
         needs_all: whether the value of a row depends on the other rows, so that the store returns all candidates.
     """
 

@@ -302,7 +302,7 @@ class Waypoint:
 class Explanation:
     """Why a memory is, or is not, in the answer to a query.
 
-    `stage` is `returned`, or the reason why not: `out_of_scope` (another project, user, agent or environment),
+    `stage` is `returned`, or the reason why not: `out_of_scope` (another project, agent or environment, or no user),
     `forgotten` (or expired, or stale), `not_stored` (at the instant of the query), `filtered`, `candidates` (its cosine
     is too low to be ranked), `outranked`, `rerank`, or the stage of the profile that dropped it: `expired`,
     `superseded`, `replaced`, `same_fact`, `importance_floor`, `similarity_floor`, `shortlist`, `nonzero`, `threshold`,

@@ -97,7 +97,10 @@ class Scope:
         return self
 
     def sees(self, home: Scope) -> bool:
-        """Return whether a memory stored at `home` is visible to a caller at this scope."""
+        """Return whether a memory stored at `home` is visible to a caller at this scope.
+
+        `store.statements.visible` and `store.index.view.visible` say the same in SQL and on columns.
+        """
         return (
             self.tenant == home.tenant
             and (self.environment is ANY or self.environment == home.environment)
@@ -338,6 +341,8 @@ class Memory:
         version: counts from 1; every change except of the recall counters makes a version.
         change: what made this version, one of `CHANGES`.
         changed_at: when this version began; it ends when the next one begins.
+        updated_at: when its fields were last given: by remember, update, or restore of a version; dismiss and restore
+            without a version leave it.
         changed_by: author of this version: `agent:NAME`, `user:NAME` or `upkeep`; None: unknown.
         reason: why this version was made; None if the caller gave no reason.
         accessed_at: when a recall last returned the memory; None: never.
@@ -352,7 +357,7 @@ class Memory:
         reflection: id of the reflection that sums up this memory.
         content_hash: sha256 of the content.
 
-    The other fields are those of `Draft`, filled in. Instants are aware and in UTC.
+    The other fields are as in `Draft`, filled in. Instants are aware and in UTC.
     """
 
     id: str

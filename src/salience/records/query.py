@@ -60,7 +60,10 @@ class Filter:
         return None if since and until and since >= until else replace(self, since=since, until=until)
 
     def accepts(self, memory: Memory) -> bool:
-        """Return whether a memory meets all conditions."""
+        """Return whether a memory meets all conditions.
+
+        `store.statements.accepted` and `store.index.search.accepted` say the same in SQL and on columns.
+        """
         return (
             set(self.tags) <= set(memory.tags)
             and (not self.kinds or memory.kind in self.kinds)
@@ -77,7 +80,7 @@ class Filter:
 CONDITIONS: Final = tuple(item.name for item in fields(Filter) if item.name != "level")
 """Arguments of verbs that are fields of a filter."""
 INSTANTS: Final = ("since", "until", "now", "as_of")
-"""Arguments of verbs that are instants."""
+"""Arguments of verbs that are instants: of a filter, and of a query."""
 
 
 @dataclass(frozen=True, kw_only=True)

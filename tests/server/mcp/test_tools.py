@@ -57,6 +57,52 @@ def test_tool_schemas_are_valid(tool):
     assert all(found.get("description") or "enum" in found for found in result.input_schema["properties"].values())
 
 
+TAKEN = {
+    "type", "description", "enum", "items", "properties", "required", "anyOf", "default",
+    "minimum", "maximum", "minItems", "maxItems", "minLength", "pattern",
+}  # fmt: skip
+"""Keywords that the function declarations of Gemini, OpenAI (strict) and Anthropic all take, but `default` and
+`additionalProperties` at the root, which clients of Gemini leave out."""
+
+
+@pytest.mark.parametrize("tool", [*TOOLS.values(), *DEFAULT.values()], ids=lambda tool: tool.name)
+def test_arguments_are_declared_in_what_every_provider_takes(tool):
+    def check(schema):
+        assert schema.keys() <= TAKEN
+        assert isinstance(schema.get("type", ""), str)  # Gemini refuses a list of types
+        assert "type" in schema or "anyOf" in schema
+        for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+            check(inner)
+        if "items" in schema:
+            check(schema["items"])
+
+    schema = dict(tool.listing({}).input_schema)
+    assert schema.pop("additionalProperties") is False
+    check(schema)
+
+
+async def test_what_models_write_is_taken_as_they_mean_it(opened, engine):
+    async with opened() as client:
+
+        async def call(name, **arguments):
+            answer = await client.call_tool(name, arguments)
+            return answer.is_error, text_of(answer), answer.structured_content
+
+        failed, text, made = await call("remember", content=TABS, kind=None, tags=None, project=None, ttl=None)
+        assert not failed, text
+        id = made["memory"]["id"]
+        failed, text, changed = await call("update", id=f"[{id[-8:]}]", content=None, weight=0.5)
+        assert not failed, text
+        assert changed["memory"]["content"] == TABS
+        failed, text, found = await call("recall", query="query", limit="5")
+        assert not failed, text
+        assert len(found["hits"]) == 1
+        assert "limit is 0" in (await call("recall", query="query", limit=0))[1]
+        failed, text, _ = await call("recall", query="query", project="")
+        assert failed
+        assert "Leave project out" in text
+
+
 async def test_results_match_the_output_schema_and_have_text(opened, engine):
     id, other = engine.remember(TABS).memory.id, engine.remember(TEA).memory.id
     calls = {
@@ -279,7 +325,7 @@ async def test_duplicates_and_replaced_facts_come_without_the_advice(opened, eng
 
 REFUSED = [
     ("recall", {}, "query is missing. Give a value."),
-    ("recall", {"query": "query", "limit": "5"}, "limit is text. Give a whole number."),
+    ("recall", {"query": "query", "limit": "five"}, "limit is text. Give a whole number."),
     ("recall", {"query": "query", "limit": -1}, "limit is -1. Give a whole number from 0 to 1000."),
     ("recall", {"query": ["SECRET"]}, "query is a list. Give text."),
     (

@@ -37,7 +37,7 @@ def named(schema: dict[str, Any]) -> str:
 
 
 def test_the_document_has_the_shape_that_is_held() -> None:
-    assert shape() == GOLDEN.read_text("utf-8")
+    assert shape() == GOLDEN.read_text("utf-8"), f"if the change is meant, write shape() to {GOLDEN}"
 
 
 def test_the_server_tells_it(http: httpx.Client) -> None:

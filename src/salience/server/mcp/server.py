@@ -135,7 +135,8 @@ def server(caller_of: Callable[[Any], Caller], threads: int = 32, tools: Mapping
 def _call(tool: Tool, caller: Caller, given: dict[str, Any]) -> types.CallToolResult:
     """Return the result of a tool; errors are results too, so that the model can react."""
     try:
-        return tool.result(caller.call(tool.verb, tool.request(given, caller.defaults)))
+        request = tool.request(given, caller.defaults)
+        return tool.result(caller.call(tool.verb, request), request)
     except SalienceError as error:
         message = str(error)
     except Exception as error:

@@ -14,12 +14,13 @@ from typing import Any, Final, Protocol, get_type_hints
 from mcp import types
 from pydantic import BaseModel
 
+from salience.arguments import ID
 from salience.errors import ForbiddenError, InputError, Words, unknown, unknown_field
 from salience.rank import profiles
 from salience.records import ANY, BOUNDS, Grant, Memory, Recall, Receipt
 from salience.records.answers import VERDICTS
 from salience.server.gate import Gate
-from salience.server.mcp.texts import TEXTS
+from salience.server.mcp.texts import NONE_ASKED, TEXTS
 from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse
 from salience.wire.responses import Schemas, to_json
@@ -27,6 +28,7 @@ from salience.wire.responses import Schemas, to_json
 FOR_PROGRAMS: Final = ("key", "memory_type", "now", "deadline_ms", "weights")
 """Arguments that tools leave out."""
 _PROFILE: Final[Mapping[str, Any]] = {
+    "type": "string",
     "enum": list(profiles.NAMES),
     "description": "ranking profile; omit unless the user names one",
 }
@@ -137,7 +139,7 @@ class Tool:
         for name in given:
             if name not in known:
                 raise unknown_field(name, known)
-        arguments = {**given}
+        arguments = {name: value for name, value in given.items() if value is not None or self._is_nullable(name)}
         for synonym, name in self.synonyms.items():
             if synonym in given and name in given:
                 problem = f"is a synonym of {name}, which is also given"
@@ -148,11 +150,32 @@ class Tool:
             of_no_project = name == "project" and arguments.get("scope") == "global"
             if name in self.verb.request.model_fields and not of_no_project:
                 arguments.setdefault(name, value)
-        return parse(self.verb.request, arguments)
+        return parse(self.verb.request, {name: self._meant(name, value) for name, value in arguments.items()})
 
-    def result(self, result: Any) -> types.CallToolResult:
+    def _is_nullable(self, name: str) -> bool:
+        """Return whether null is a value of an argument; models also write it for an argument that is not given."""
+        return self.verb.arguments[self.synonyms.get(name, name)].nullable
+
+    def _meant(self, name: str, value: Any) -> Any:
+        """Return the value that a model means: an id in brackets, as texts show it, and a number in quotes.
+
+        Raises:
+            InputError: an empty name for a coordinate.
+        """
+        if value == "" and name in BOUNDS:
+            raise InputError(name, "", f"Leave {name} out, or give its name; * for any.", "is empty")
+        as_json = self.verb.arguments[name].json
+        match value:
+            case str() if as_json is ID:
+                return value.strip().removeprefix("[").removesuffix("]")
+            case str() if as_json is not None and as_json.type is int and value.strip().isdecimal():
+                return int(value)
+        return value
+
+    def result(self, result: Any, request: VerbRequest) -> types.CallToolResult:
         """Return the result of the verb as text and as structured content."""
-        text = types.TextContent(text=TEXTS[self.name](result))
+        asks_for_none = request.arguments().get("limit") == 0
+        text = types.TextContent(text=NONE_ASKED if asks_for_none else TEXTS[self.name](result))
         data = self.verb.to_json(result) if self.shape is None else self.shape[0](result)
         return types.CallToolResult(content=[text], structured_content=data)
 
@@ -177,7 +200,8 @@ class Tool:
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        whole = _lean(self.verb.request.model_json_schema())
+        whole = self.verb.request.model_json_schema()
+        whole = _lean(whole, whole.get("$defs", {}))
         offered = {name: dict(whole["properties"][name]) for name in self.arguments}
         for name, schema in offered.items():
             if self.shape is not None:  # without constraints that errors explain
@@ -189,9 +213,8 @@ class Tool:
             offered["profile"] = dict(_PROFILE)
         for synonym, name in self.synonyms.items():
             offered[synonym] = {**offered[name], "description": f"synonym of {name}"}
-        named = {"$defs": whole["$defs"]} if "messages" in offered else {}
         required = [name for name in whole.get("required", ()) if name in offered]
-        return {"type": "object", "properties": offered, "required": required, "additionalProperties": False, **named}
+        return {"type": "object", "properties": offered, "required": required, "additionalProperties": False}
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:
@@ -205,10 +228,16 @@ class Tool:
         return {**found, "$defs": schemas.named} if schemas.named else found
 
 
-def _lean(schema: Any) -> Any:
-    """Return a schema without titles, empty defaults, constraints on names and forms of values, to save tokens."""
+def _lean(schema: Any, named: Mapping[str, Any]) -> Any:
+    """Return a schema in the part of JSON Schema that every provider takes, and without what costs tokens.
+
+    It has one type at each place and no references, titles, empty defaults, constraints on names or forms of values.
+    `named` are the schemas that references name.
+    """
     if isinstance(schema, list):
-        return [_lean(item) for item in schema]
+        return [_lean(item, named) for item in schema]
+    if isinstance(schema, dict) and "$ref" in schema:
+        return _lean(named[schema["$ref"].rpartition("/")[2]], named)
     if not isinstance(schema, dict):
         return schema
     kept = {}
@@ -216,13 +245,16 @@ def _lean(schema: Any) -> Any:
         of_a_name = key in ("minLength", "maxLength", "pattern") and "maxLength" in schema
         is_title = key == "title" and isinstance(item, str)
         of_a_mapping = key in ("propertyNames", "additionalProperties", "maxProperties") and item is not False
-        if not (of_a_name or of_a_mapping or is_title or (key == "default" and item in (None, [], {}))):
-            kept[key] = _lean(item)
+        if not (
+            of_a_name or of_a_mapping or is_title or key == "examples" or (key == "default" and item in (None, [], {}))
+        ):
+            kept[key] = _lean(item, named)
     if all(one.get("type") == "string" for one in kept.get("anyOf", ({},))):  # forms of an instant
         kept = {"type": "string", **{key: item for key, item in kept.items() if key not in ("anyOf", "examples")}}
     match kept.get("anyOf"):
-        case [one, {"type": "null"}]:  # an optional argument; null is accepted all the same
-            return {**{key: item for key, item in kept.items() if key != "anyOf"}, **one}
+        case [*members, {"type": "null"}]:  # an optional argument; null is accepted all the same
+            rest = {key: item for key, item in kept.items() if key != "anyOf"}
+            return rest | (members[0] if len(members) == 1 else {"anyOf": members})
     return kept
 
 

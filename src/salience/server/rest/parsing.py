@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from email.message import Message
 from tempfile import TemporaryFile
 from typing import IO, Annotated, Any, Final, get_args, get_origin
@@ -30,8 +30,6 @@ KEY_LIMIT: Final = 200
 KEYED_LISTS: Final = ("drafts", "messages")
 """Arguments whose items have idempotency keys."""
 _VISIBLE: Final = re.compile("[!-~]+")
-_INTEGER: Final = re.compile("-?[0-9]{1,18}")
-_BOOLEAN: Final = {"true": True, "false": False}
 
 
 def is_in_query(verb: Verb) -> bool:
@@ -135,20 +133,17 @@ def _query_arguments(verb: Verb, request: Request) -> dict[str, Any]:
             given.setdefault(name, []).append(text)
         elif name in given:
             raise InputError(name, Words("a second value"), "Give it once.", "is given twice")
-        elif int in types and _INTEGER.fullmatch(text):
-            given[name] = int(text)
-        elif dict in types:
-            given[name] = _json_value(name, text)
         else:
-            given[name] = _BOOLEAN.get(text, text) if bool in types else text
+            given[name] = _value(types, text)
     return given
 
 
-def _json_value(name: str, text: str) -> Any:
-    try:
-        return from_json(text, allow_inf_nan=False)
-    except ValueError:
-        raise InputError(name, Words("text that is not JSON"), "Give an object in JSON.", "is not JSON") from None
+def _value(types: set[Any], text: str) -> Any:
+    """Return text of a URL as JSON if its argument is a number, true or false, or an object."""
+    with suppress(ValueError):
+        if types & {int, float, bool, dict} and (found := from_json(text, allow_inf_nan=False)) is not None:
+            return found
+    return text
 
 
 def _types(annotation: Any) -> set[Any]:

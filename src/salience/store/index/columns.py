@@ -470,7 +470,7 @@ def _by_name(rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
 def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Column]]:
     """Return the columns of live memories, and the numbers of their terms, tags, entities, distinctions and relations.
 
-    New texts get numbers.
+    New texts get numbers. `rows` has the columns of `statements.INDEXED`.
     """
     coded = {name: codes.coded[name].of(rows[name]) for name in CODED}
     sessions = zip(rows["environment"], rows["user_id"], rows["session_id"], strict=True)
