@@ -470,6 +470,36 @@ async def test_results_above_the_limit_are_errors(engine):
             assert result.structured_content is None
 
 
+@pytest.mark.parametrize("tools", ["default", "all"])
+@pytest.mark.parametrize("text", ["The query of the shop is long. ", "询问商店的问题很长。"])
+async def test_answers_fit_the_limit_of_a_client(opened, engine, tokens, tools, text):
+    engine.remember_many([{"content": f"{number} {text * 250}"} for number in range(60)])
+    last = engine.remember(f"query {text * 2_000}").memory
+    async with opened(tools=tools) as client:
+
+        async def call(name, **arguments):
+            answer = await client.call_tool(name, arguments)
+            assert not answer.is_error, text_of(answer)
+            assert tokens(text_of(answer)) + tokens(answer.structured_content) < 25_000
+            return text_of(answer), answer.structured_content
+
+        told, found = await call("list", limit=100)
+        assert 0 < len(found["memories"]) < 61
+        seen = found["memories"]
+        while found["cursor"]:
+            _, found = await call("list", limit=100, cursor=found["cursor"])
+            seen += found["memories"]
+        assert len({one["id"] for one in seen}) == 61
+        assert "characters in all; ask for" in told
+        told, found = await call("recall", query=text, limit=61)
+        assert ("did not fit" in told) == (len(found["hits"]) < len(engine.recall(text, limit=61, dry_run=True)))
+        told, found = await call("recall", query="query", limit=1)
+        assert len(found["hits"]) == 1
+        if tools == "all":
+            told, found = await call("history", id=last.id)
+            assert "characters in all]" in told
+
+
 async def test_long_messages_are_split(opened):
     long = "one paragraph\n\n" * 5_000
     async with opened() as client:

@@ -20,6 +20,7 @@ from salience.rank import profiles
 from salience.records import ANY, BOUNDS, Grant, Memory, Recall, Receipt
 from salience.records.answers import VERDICTS
 from salience.server.gate import Gate
+from salience.server.mcp.fit import fit
 from salience.server.mcp.texts import NONE_ASKED, TEXTS
 from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse
@@ -174,8 +175,10 @@ class Tool:
 
     def result(self, result: Any, request: VerbRequest) -> types.CallToolResult:
         """Return the result of the verb as text and as structured content."""
+        result, note = fit(result, short=self.shape is not None)
         asks_for_none = request.arguments().get("limit") == 0
-        text = types.TextContent(text=NONE_ASKED if asks_for_none else TEXTS[self.name](result))
+        told = NONE_ASKED if asks_for_none else TEXTS[self.name](result)
+        text = types.TextContent(text="\n".join(filter(None, (told, note))))
         data = self.verb.to_json(result) if self.shape is None else self.shape[0](result)
         return types.CallToolResult(content=[text], structured_content=data)
 
