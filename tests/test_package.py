@@ -32,7 +32,7 @@ CHECKED = {
     "vendor.citation-file-format": ["CITATION.cff"],
     "vendor.github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
     "vendor.github-issue-forms": [f".github/ISSUE_TEMPLATE/{name}.yml" for name in ("bug", "feature", "ranking")],
-    "vendor.github-workflows": [".github/workflows/publish.yml"],
+    "vendor.github-workflows": [f".github/workflows/{name}.yml" for name in ("check", "publish")],
 }
 
 
@@ -72,7 +72,9 @@ def test_nothing_is_published_before_the_tests_pass():
     uploads = {"publish", "publish-client"}
     for name in uploads:
         assert set(PUBLISH[name]["needs"]) == PUBLISH.keys() - uploads
-    assert "bash .ci/run" in [step.get("run") for step in PUBLISH["test"]["steps"]]
+    check = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text("utf-8"))["jobs"]["check"]
+    for steps in (PUBLISH["test"]["steps"], check["steps"]):
+        assert "bash .ci/run" in [step.get("run") for step in steps]
     assert [name for name, job in PUBLISH.items() if "id-token" in job.get("permissions", {})] == [
         "publish",
         "publish-client",
