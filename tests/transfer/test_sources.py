@@ -12,7 +12,7 @@ from other_systems import WordEmbedder, question
 import salience
 from salience import ANY, ImportLineError
 from salience.records import Scope
-from salience.transfer.importers import SOURCES
+from salience.transfer.importers import SOURCES, records
 
 pytestmark = pytest.mark.slow
 
@@ -114,3 +114,9 @@ def test_any_other_json_is_a_problem_or_an_error(source, tmp_path):
             except salience.InputError:
                 continue
             assert report.written <= 1
+
+
+def test_what_a_source_reads_from_is_closed_with_the_import(source, sample):
+    with records(source, sample.path) as items:
+        next(items)
+    assert list(items) == []

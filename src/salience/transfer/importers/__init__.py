@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from salience.errors import InputError, Words, wrong_type
 from salience.records import checks
@@ -65,13 +65,21 @@ def records(source: str, file: File) -> Iterator[Iterator[Item]]:
             raise InputError(
                 "file", Words("a folder"), f"Give a file: {source} is not read from folders.", "is a folder"
             )
-        yield reader(Path(file))
+        with closing(_each(reader(Path(file)))) as items:
+            yield items
         return
     with reading(file) as stream:
         if isinstance(file, (str, Path)):
-            yield reader(Path(file))
+            exported: IO[bytes] | Path = Path(file)
         elif not hasattr(stream, "read"):
             raise wrong_type("file", file, "Give a path or an open file.")
         else:
             is_text = isinstance(stream.read(0), str)
-            yield reader(BytesIO(stream.read().encode("utf-8", "surrogatepass")) if is_text else stream)
+            exported = BytesIO(stream.read().encode("utf-8", "surrogatepass")) if is_text else stream
+        with closing(_each(reader(exported))) as items:
+            yield items
+
+
+def _each(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """Yield items. Closing this generator closes theirs, and with it a database that they are read from."""
+    yield from items
