@@ -128,3 +128,10 @@ def test_exports_for_other_systems_are_made_here(engine, through, stored, tmp_pa
     assert json.loads((tmp_path / "mem0.json").read_text()) == json.loads((tmp_path / "own.json").read_text())
     memory.export(tmp_path / "notes", format="markdown", **stored)
     assert len(list((tmp_path / "notes").iterdir())) == 200
+
+
+def test_an_export_without_a_project_is_refused_rather_than_widened(through, tmp_path):
+    memory, network = through()
+    with pytest.raises(InputError, match=r"^project cannot be None over HTTP"):
+        memory.export(tmp_path / "all.jsonl", project=None)
+    assert network.requests == []

@@ -296,6 +296,8 @@ class _Base:
         local: dict[str, Any] = {}
         if verb.name in ("export", "import_"):
             given = calls.changed(verb, given)
+            for name in (name for name, value in given.items() if value is None):  # left out, it would mean every value
+                raise InputError(name, None, "Leave it out for every value, or name one.", "cannot be None over HTTP")
             local = {name: given.pop(name) for name in ("file", "format", "overwrite", "progress") if name in given}
             if "on_error" in given:
                 checks.choice("on_error", given["on_error"], ("stop", "skip"))
