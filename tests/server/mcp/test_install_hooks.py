@@ -194,8 +194,8 @@ def test_an_entry_in_toml_is_added_replaced_and_removed(tmp_path, end):
     before = TOML.replace("\n", end)
     entry = CODEX.entry(["/bin/salience", "mcp", "serve"], ["SALIENCE_API_KEY"])
     added = edited(tmp_path, before, "salience", entry)
-    assert added.startswith(before)
-    assert ("\r\n" in added.removeprefix(before)) == (end == "\r\n")
+    assert [line for line in before.splitlines() if line not in added.splitlines()] == []
+    assert added.count("\n") == added.count(end)
     servers = tomllib.loads(added)["mcp_servers"]
     assert servers["salience"] == {
         "command": "/bin/salience", "args": ["mcp", "serve"], "env_vars": ["SALIENCE_API_KEY"],
@@ -211,12 +211,19 @@ def test_an_entry_in_toml_is_added_replaced_and_removed(tmp_path, end):
     "text",
     [
         'mcp_servers = {other = {command = "npx"}}\n',
-        '[mcp_servers]\nsalience = {command = "old"}\n',
+        '[mcp_servers]\nsalience = {command = "old", cwd = "/"} # ours\n',
         "mcp_servers.salience.command = 'old'\n",
-        "mcp_servers = 1\n",
-        "[broken\n",
+        "[mcp_servers.salience]\n# ours\ncommand = 'old'\n[tui]\n[mcp_servers.other]\ncommand = 'npx'\n",
     ],
 )
+def test_an_entry_in_another_form_of_toml_is_edited_in_that_form(tmp_path, text):
+    entry = CODEX.entry(["/bin/salience"])
+    added = edited(tmp_path, text, "salience", entry)
+    assert tomllib.loads(added)["mcp_servers"] == tomllib.loads(text)["mcp_servers"] | {"salience": entry}
+    assert ("# ours" in added) == ("# ours" in text)
+
+
+@pytest.mark.parametrize("text", ["mcp_servers = 1\n", "mcp_servers.salience = 1\n", "[broken\n"])
 def test_toml_that_cannot_be_edited_is_refused(tmp_path, text):
     with pytest.raises(InputError):
         edited(tmp_path, text, "salience", CODEX.entry(["/bin/salience"]))

@@ -1,8 +1,7 @@
 """Adds Salience to the configuration files of an MCP client, as a server and as hooks: shows a diff, then writes.
 
 Edits of JSON keep everything else: comments, order, white space, other members. Comments and trailing commas are
-replaced by spaces before parsing, so that positions stay the same. Edits of TOML replace the lines of one table; a
-parser then reads the result, which must differ in nothing else.
+replaced by spaces before parsing, so that positions stay the same. tomlkit edits TOML.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import shlex
 import stat
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from salience.errors import InputError, Words, shown
+from salience.loading import require
 
 PRIVATE: Final = stat.S_IRUSR | stat.S_IWUSR
 """Mode of a new file: entries of other servers may contain their keys."""
 _SPACE: Final = re.compile(r"\s*")
 _NOISE: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE_COMMENT: Final = re.compile(r"[ \t]*//[^\r\n]*")
 _INDENT: Final = "  "
 _BOM: Final = "\ufeff"
 _DECODER: Final = json.JSONDecoder()
@@ -223,7 +221,8 @@ def planned_hooks(client: Client, folder: Path | None, command: Callable[[str], 
     if command is not None and not text.strip() and hooks.version is not None:
         text = json.dumps({"version": hooks.version}, indent=2) + "\n"
     there = _config(file, text, "hooks", comments=True).get("hooks", {})
-    for event in dict.fromkeys([*there, *(hooks.events if command is not None else ())]):
+    events = dict.fromkeys([*there, *(hooks.events if command is not None else ())])
+    for event in reversed(events):  # a new one is written before the others
         old = there.get(event, [])
         if not isinstance(old, list):
             continue
@@ -267,62 +266,36 @@ def _config(file: Path, text: str, key: str, comments: bool) -> dict[str, Any]:
 
 
 def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, Any] | None) -> str:
-    """Return TOML with the table `[key.name]` replaced, or removed with the tables in it if `entry` is None.
+    """Return TOML with the table `[key.name]` set member by member, or removed if `entry` is None.
 
-    Comments and all other lines stay. Raises `InputError` if the text is not TOML, or has the table in another form.
+    Raises `InputError` if the text is not TOML, or `key` or `key.name` is not a table.
     """
+    require("tomlkit", "editing TOML", "server")
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     try:
-        config = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        config = tomlkit.parse(text)
+    except TOMLKitError as error:
         raise _refused(file, f"is not TOML: {error}") from None
     servers = config.get(key, {})
-    if not isinstance(servers, dict):
-        raise _refused(file, f"has no table {key}")
-    if servers.get(name) == entry:
+    held = servers.get(name, {}) if isinstance(servers, dict) else None
+    if not isinstance(held, dict):
+        raise _refused(file, f"has no tables under {key}")
+    if held == (entry or {}):
         return text
-    line_end, kept, place, is_ours = _line_end(text), list[str](), None, False
-    for line in _LINE.findall(text):
-        if (table := _table(line)) is not None:
-            is_ours = name in table.get(key, ())
-            place = len(kept) if is_ours and place is None else place
-        if not is_ours or not line.strip() or line.lstrip().startswith("#"):
-            kept.append(line)
-    place = len(kept) if place is None else place
+    servers = config.setdefault(key, tomlkit.table(is_super_table=True))
     if entry is None:
-        if place and not kept[place - 1].strip() and not "".join(kept[place : place + 1]).strip():
-            del kept[place - 1]
-        servers = {other: value for other, value in servers.items() if other != name}
+        del servers[name]
+    elif not held:
+        servers[name] = entry
     else:
-        head = f"[{key}.{name if _BARE_KEY.fullmatch(name) else _toml(name)}]"
-        made = [head, *(f"{member} = {_toml(value)}" for member, value in entry.items())]
-        gap = [line_end] if place and kept[place - 1].strip() else []
-        gap = [line_end, *gap] if gap and not kept[place - 1].endswith("\n") else gap
-        kept[place:place] = [*gap, *(line + line_end for line in made)]
-        servers = {**servers, name: entry}
-    after = "".join(kept)
-    config.pop(key, None)
-    try:
-        is_right = tomllib.loads(after) == config | ({key: servers} if servers else {})
-    except tomllib.TOMLDecodeError:
-        is_right = False
-    if not is_right:
-        raise _refused(file, f"has {key}.{name} in a form that cannot be edited here")
-    return after
-
-
-def _toml(value: Any) -> str:
-    """Return text, or a list of texts, in TOML: as in JSON, except for one character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _table(line: str) -> dict[str, Any] | None:
-    """Return the head of a table as nested tables; None for another line."""
-    if not line.lstrip().startswith("["):
-        return None
-    try:
-        return tomllib.loads(line)
-    except tomllib.TOMLDecodeError:  # a line of a list
-        return None
+        for member in held.keys() - entry.keys():
+            del held[member]
+        held.update({member: value for member, value in entry.items() if held.get(member) != value})
+    if not servers:
+        del config[key]
+    return tomlkit.dumps(config).replace("\r\n", "\n").replace("\n", _line_end(text))
 
 
 def _read(file: Path) -> str | None:
@@ -425,7 +398,7 @@ def _object_at(plain: str, start: int) -> _Object:
 
 
 def set_member(text: str, key: str, name: str, value: Any) -> str:
-    """Return the text with a member in the object under `key`; the object is created if it is missing.
+    """Return the text with a member in the object under `key`; a new member, or a new object, comes first.
 
     Raises:
         ValueError: the text, or the value under the key, is not an object.
@@ -442,26 +415,14 @@ def set_member(text: str, key: str, name: str, value: Any) -> str:
     if name in into.members:
         member = into.members[name]
         return text[: member.value] + _dump(value, _margin(text, member.start), text) + text[member.end :]
-    head, end = f"{json.dumps(name, ensure_ascii=False)}: ", into.end - 1
-    if not into.members:
-        outer = _margin(text, into.start)
-        before = text[: into.start + 1] + text[into.start + 1 : end].rstrip()
-        added = f"{line_end}{outer}{_INDENT}{head}{_dump(value, outer + _INDENT, text)}"
-        return f"{before}{added}{line_end}{outer}{text[end:]}"
-    # a new last member, on a line of its own after the comments of the previous one
-    last = max(into.members.values(), key=lambda member: member.end)
-    margin = _margin(text, last.start)
-    added = f"{line_end}{margin}{head}{_dump(value, margin, text)}"
-    uncommented = _without_comments(text)
-    comma = uncommented.find(",", last.end, end)  # a trailing one
-    line = uncommented.find("\n", max(last.end, comma), end)
-    if line < 0:  # no comment follows on this line
-        line = last.end + len(text[last.end : end].rstrip())
-    elif text[line - 1] == "\r":
-        line -= 1
-    if comma >= 0:
-        return f"{text[:line]}{added},{text[line:]}"
-    return f"{text[: last.end]},{text[last.end : line]}{added}{text[line:]}"
+    outer, at, end = _margin(text, into.start), into.start + 1, into.end - 1
+    first = next(iter(into.members.values()), None)
+    margin = outer + _INDENT if first is None else _margin(text, first.start)
+    if (comment := _LINE_COMMENT.match(text, at)) is not None:
+        at = comment.end()
+    head, comma = json.dumps(name, ensure_ascii=False), "" if first is None else ","
+    after = text[at:] if text[at:end].strip() else line_end + outer + text[end:]
+    return f"{text[:at]}{line_end}{margin}{head}: {_dump(value, margin, text)}{comma}{after}"
 
 
 def remove_member(text: str, key: str, name: str) -> str:
@@ -475,30 +436,18 @@ def remove_member(text: str, key: str, name: str) -> str:
     if key not in root.members or name not in inner.members:
         return text
     uncommented, (start, _, end) = _without_comments(text), inner.members[name]
-    later = [other.start for other in inner.members.values() if other.start >= end]
-    comma = uncommented.find(",", end, min(later, default=inner.end - 1))
-    if comma >= 0:
-        between = text[end:comma]
-        text = text[:start] + between + text[comma + 1 :]
-        end = start + len(between)
-    else:
-        text = text[:start] + text[end:]
-        if earlier := [other.end for other in inner.members.values() if other.end <= start]:
-            comma = uncommented.index(",", max(earlier))
-            text = text[:comma] + text[comma + 1 :]
-            start -= 1
-        end = start
-    if text[start:end].strip():
-        return text
-    # the blanks that the member left
-    before, after = text[:start].rstrip(" \t"), text[end:].lstrip(" \t")
-    if not text[inner.start + 1 : start].strip() and after.lstrip()[:1] == "}":  # the object is empty now
-        return text[: inner.start + 1] + after.lstrip()
-    if before.endswith("\n") and after.startswith(("\n", "\r\n")):  # an empty line
-        return before + after.removeprefix("\r").removeprefix("\n")
-    if before.endswith("\n"):
-        return text[:start] + after
-    return before + ("" if after[:1] in ("}", "\n", "\r") or before[-1:] == "{" else " ") + after
+    comma = end + len(uncommented[end:]) - len(uncommented[end:].lstrip())
+    if uncommented[comma] == ",":
+        before, after = text[:start], text[end:comma] + text[comma + 1 :]
+    else:  # the last member, whose comma stands before it if there are others
+        comma = uncommented.rfind(",", inner.start, start)
+        before, after = text[: max(comma, 0)] + text[comma + 1 : start], text[end:]
+    if not before[inner.start + 1 :].strip() and after.lstrip().startswith("}"):
+        return before[: inner.start + 1] + after.lstrip()
+    left, right = before.rstrip(" \t"), after.lstrip(" \t")
+    if left.endswith("\n") and right.startswith(("\n", "\r\n")):
+        return left + right.removeprefix("\r").removeprefix("\n")
+    return before + after
 
 
 def _dump(value: Any, margin: str, text: str) -> str:
