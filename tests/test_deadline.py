@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,3 +38,19 @@ def test_errors_of_the_call_are_raised_and_without_time_it_does_not_begin():
     with pytest.raises(TimeoutError):
         within(0, lambda: begun.append(1), held)
     assert begun == []
+
+
+def test_the_process_ends_after_its_late_calls():
+    code = (
+        "import threading, time\n"
+        "from salience.deadline import slots, within\n"
+        "def work():\n"
+        "    time.sleep(0.2)\n"
+        "    print('done', flush=True)\n"
+        "try:\n"
+        "    within(0.001, work, slots())\n"
+        "except TimeoutError:\n"
+        "    print('late', flush=True)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.split() == ["late", "done"]

@@ -92,12 +92,18 @@ def context(services: Services, profile: Profile, query: Query, budget_tokens: i
     hits = [*first, *ranked]
     packed, text = pack(hits, budget, unsure=bool(found.hits) and found.verdict == "does not answer")
     AnswerLimit(services, "Lower limit or budget_tokens.", HIT_SIZE).add(hit.memory for hit in packed)
-    if not query.dry_run:
-        touch(services, profile, query, now, [hit for hit in packed if hit.memory.id not in known])
+    recalled = [hit for hit in packed if hit.memory.id not in known]
+    is_touched = query.dry_run or touch(services, profile, query, now, recalled)
     log(services, query, replace(found, hits=tuple(packed)))
-    elsewhere = () if hits else found.out_of_scope
     return Context(
-        text, tuple(packed), tokens(text), len(hits) - len(packed), found.confident, elsewhere, found.verdict
+        text=text,
+        hits=tuple(packed),
+        tokens=tokens(text),
+        omitted=len(hits) - len(packed),
+        confident=found.confident,
+        out_of_scope=() if hits else found.out_of_scope,
+        verdict=found.verdict,
+        degraded=found.degraded if is_touched else (*found.degraded, "touch"),
     )
 
 

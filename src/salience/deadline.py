@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,9 @@ SLOTS: Final = 64
 """Maximum concurrent calls of one kind, including late ones."""
 RETRY_AFTER_LIMIT: Final = 30.0
 """Longest accepted wait of a Retry-After header, seconds."""
+LAST_WAIT: Final = 5.0
+"""Longest wait for late calls at the end of the process, seconds."""
+_THREAD: Final = "salience-deadline"
 Result = TypeVar("Result")
 
 
@@ -49,8 +53,19 @@ def within(seconds: float, work: Callable[[], Result], slots: threading.BoundedS
             slots.release()
 
     context = copy_context()  # the request's log context applies to the call too
-    threading.Thread(target=context.run, args=(run,), name="salience-deadline", daemon=True).start()
+    threading.Thread(target=context.run, args=(run,), name=_THREAD, daemon=True).start()
     return done.result(timeout=max(0.0, deadline - time.monotonic()))
+
+
+def _finish_late_calls() -> None:
+    """Wait for late calls, since the process aborts if it ends while one of them is in native code of a model."""
+    end = time.monotonic() + LAST_WAIT
+    for thread in threading.enumerate():
+        if thread.name == _THREAD:
+            thread.join(max(0.0, end - time.monotonic()))
+
+
+atexit.register(_finish_late_calls)
 
 
 class Pause:

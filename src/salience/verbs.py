@@ -553,6 +553,7 @@ class Verbs:
         where: args.Where = NOTHING,
         dry_run: args.Uncounted = False,
         now: args.Now | None = None,
+        deadline_ms: args.DeadlineMs | None = None,
         environment: args.Environment = "default",
         project: args.Project | None = None,
         user_id: args.UserId | None = None,
@@ -560,7 +561,10 @@ class Verbs:
         session_id: args.SessionId | None = None,
         scope: args.Level | None = None,
     ) -> records.Context:
-        """Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first."""
+        """Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first.
+
+        After the deadline they are found by words, or in the profile's order, and `degraded` says so.
+        """
 
     # Look up
 

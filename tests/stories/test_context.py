@@ -151,6 +151,14 @@ def test_weak_hits_are_marked_and_limited(planted):
     assert len(memory.context("query", min_score=0, dry_run=True).hits) == 10
 
 
+def test_after_the_deadline_memories_are_found_by_words_and_the_answer_says_so(planted):
+    memory = planted({"the vault code is in the cellar": 0.9})
+    memory.remember("the vault code is in the cellar")
+    late = memory.context("query vault", deadline_ms=0, dry_run=True)
+    assert ("vault code" in late.text, late.degraded) == (True, ("embedding",))
+    assert memory.context("query", dry_run=True).degraded == ()
+
+
 def test_a_question_that_nothing_answers_says_so(planted):
     memory = planted({"far": 0.03})
     memory.remember("far")

@@ -792,6 +792,7 @@ export interface components {
             out_of_scope: components["schemas"]["OutOfScope"][];
             /** @enum {string} */
             verdict: "answers" | "may answer" | "does not answer";
+            degraded: string[];
         };
         /** @description One page of a listing. */
         Page: {
@@ -2067,6 +2068,11 @@ export interface components {
              * @default null
              */
             now?: (string) | null;
+            /**
+             * @description milliseconds for embedding and reranking; then they are skipped
+             * @default null
+             */
+            deadline_ms?: number | null;
             /**
              * @description the environment, matched exactly; * for any
              * @default default

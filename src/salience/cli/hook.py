@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -35,6 +36,8 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
 """Agent -> its events, and our part in each: bootstrap memories, memories for the prompt, storing turns."""
 SECONDS: Final[Mapping[str, float]] = {"start": 5, "prompt": 5, "stop": 30}
 """Time limit of each part; a long session that is stored for the first time needs the most."""
+RANKING: Final = 1.0
+"""Seconds of the time limit that are kept for the search, after the embedding."""
 BUDGET: Final = 2000
 """Maximum tokens for a prompt: 8,000 characters of English; agents cut a context at 10,000."""
 CONSIDERED: Final = 50
@@ -79,14 +82,13 @@ def hook(
     given = {"project": project, "user_id": user_id, "agent_id": agent_id, "environment": environment}
     part = EVENTS.get(client, {}).get(event, "")
     limit = SECONDS.get(part, 5)
+    deadline = time.monotonic() + limit - RANKING
     timer = threading.Timer(limit, _give_up, (limit,))
     timer.daemon = True
     timer.start()
     try:
-        output = _answer(ctx.obj, client, event, part, {name: value for name, value in given.items() if value})
-        if output is not None:
-            sys.stdout.write(json.dumps(output) + "\n")  # ASCII, whatever the encoding of the stream
-            sys.stdout.flush()
+        where = {name: value for name, value in given.items() if value}
+        _handle(ctx.obj, client, event, part, where, deadline)
     except SalienceError as error:
         complain(f"hook: {error}", 0)
     except Exception as error:  # its message could hold a text of the user
@@ -101,8 +103,10 @@ def _give_up(limit: float) -> None:
     os._exit(0)  # a transaction is written as a whole, or not at all
 
 
-def _answer(options: Globals, client: str, event: str, part: str, where: dict[str, str]) -> dict[str, Any] | None:
-    """Return the output for an event; None for none.
+def _handle(options: Globals, client: str, event: str, part: str, where: dict[str, str], deadline: float) -> None:
+    """Print the memories for an event, and store its turns.
+
+    Memories are found by words alone if the text is not embedded by `deadline` (`time.monotonic`).
 
     Raises:
         InputError: an unknown event, or another input than its JSON.
@@ -120,10 +124,10 @@ def _answer(options: Globals, client: str, event: str, part: str, where: dict[st
         where["project"] = _project(client, data)
     with Call(options, {}, as_json=True).engine(create=True) as memory:
         if part == "start":
-            text = PLACE.format(json.dumps(where["project"])) + _bootstrap(memory, where)
+            _print(client, event, PLACE.format(json.dumps(where["project"])) + _bootstrap(memory, where, deadline))
         elif part == "prompt":
             prompt = str(data.get("prompt") or "")
-            text = _recalled(memory, prompt, session, where) if prompt.strip() else ""
+            _print(client, event, _recalled(memory, prompt, session, where, deadline) if prompt.strip() else "")
             if client != "claude-code":  # its log has the prompts, too
                 _store(memory, _turn(client, data, "user", prompt), session, where)
         else:
@@ -131,12 +135,18 @@ def _answer(options: Globals, client: str, event: str, part: str, where: dict[st
             is_logged = client == "claude-code"
             turns = _logged(data.get("transcript_path")) if is_logged else _turn(client, data, "assistant", said)
             _store(memory, turns, session, where)
-            return None
+
+
+def _print(client: str, event: str, text: str) -> None:
+    """Print the output for an event, if there is a text."""
     if not text:
-        return None
+        return
+    output: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
     if client == "cursor":
-        return {**({"continue": True} if part == "prompt" else {}), "additional_context": text}
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+        is_prompt = EVENTS[client][event] == "prompt"
+        output = {**({"continue": True} if is_prompt else {}), "additional_context": text}
+    sys.stdout.write(json.dumps(output) + "\n")  # ASCII, whatever the encoding of the stream
+    sys.stdout.flush()
 
 
 def _project(client: str, data: Mapping[str, Any]) -> str:
@@ -157,22 +167,24 @@ def _project(client: str, data: Mapping[str, Any]) -> str:
     return next(repositories, path).as_posix()[-NAME_LIMIT:]
 
 
-def _bootstrap(memory: Verbs, where: Mapping[str, Any]) -> str:
+def _bootstrap(memory: Verbs, where: Mapping[str, Any], deadline: float) -> str:
     """Return the current bootstrap memories, quoted as data."""
     from salience.context import BOOTSTRAP, quote
 
-    found = memory.context(START, limit=1, budget_tokens=BUDGET, dry_run=True, **where)
+    left = _milliseconds(deadline)
+    found = memory.context(START, limit=1, budget_tokens=BUDGET, deadline_ms=left, dry_run=True, **where)
     return quote([hit for hit in found.hits if hit.memory.kind == BOOTSTRAP])
 
 
-def _recalled(memory: Verbs, prompt: str, session: object, where: Mapping[str, Any]) -> str:
+def _recalled(memory: Verbs, prompt: str, session: object, where: Mapping[str, Any], deadline: float) -> str:
     """Return the memories that a prompt may need, quoted as data; empty for none.
 
     Turns of the session itself are left out, since the agent has them, and bootstrap memories, since it got them.
     """
     from salience.context import BOOTSTRAP, pack, replacements, successors_first
 
-    found = memory.recall(prompt[:QUERY], limit=CONSIDERED, dry_run=True, **where)
+    left = _milliseconds(deadline)
+    found = memory.recall(prompt[:QUERY], limit=CONSIDERED, deadline_ms=left, dry_run=True, **where)
     if not found.hits or (found.hits[0].weak and (found.hits[0].confidence or 0) < LIKELY):
         return ""
     hits = [
@@ -184,6 +196,11 @@ def _recalled(memory: Verbs, prompt: str, session: object, where: Mapping[str, A
     ]
     best = successors_first(hits[:MOST], replacements(hits[:MOST]))
     return pack(best, BUDGET, unsure=found.verdict == "does not answer")[1]
+
+
+def _milliseconds(deadline: float) -> float:
+    """Return the time until a deadline (`time.monotonic`); 0 after it."""
+    return max((deadline - time.monotonic()) * 1e3, 0.0)
 
 
 def _turn(client: str, data: Mapping[str, Any], speaker: str, text: object) -> list[dict[str, Any]]:

@@ -80,7 +80,8 @@ def context(call: Call, query: QueryText) -> Answer:
     """
     with call.engine() as engine:
         packed = engine.context(query, **call.given)
-    for line in out_of_scope(packed.out_of_scope):
+    degraded = [f"degraded: no {', '.join(packed.degraded)}"] if packed.degraded else []
+    for line in (*out_of_scope(packed.out_of_scope), *degraded):
         typer.echo(line, err=True)  # standard output is for the prompt
     return Answer(packed, map(sanitize, packed.text.splitlines()))
 

@@ -418,7 +418,7 @@ class Context:
         tokens: estimated tokens of `text`, never over the budget.
         omitted: number of memories left out because the budget was full.
         confident, verdict: as in `Recall`, for the recalled hits.
-        out_of_scope: as in `Recall`.
+        out_of_scope, degraded: as in `Recall`.
     """
 
     text: str
@@ -428,3 +428,4 @@ class Context:
     confident: bool = True
     out_of_scope: tuple[OutOfScope, ...] = ()
     verdict: Verdict = "answers"
+    degraded: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from salience.errors import LeaseError, LimitError
-from salience.records import Recall, UpkeepReport
+from salience.records import Context, Recall, UpkeepReport
 from salience.server.auth import bearer_token
 
 _REQUEST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -125,12 +125,17 @@ class Metrics:
             case Recall():
                 for step, milliseconds in outcome.timings.items():
                     self._metrics["salience_recall_step_seconds"].labels(step).observe(milliseconds / 1e3)
-                for step in outcome.degraded:
-                    self._metrics["salience_degraded_total"].labels(step).inc()
+                self._degraded(outcome)
+            case Context():
+                self._degraded(outcome)
             case UpkeepReport(dry_run=False):
                 self.upkeep(outcome)
             case LimitError() if outcome.retry_after is not None:
                 self._metrics["salience_rate_limited_total"].inc()
+
+    def _degraded(self, outcome: Recall | Context) -> None:
+        for step in outcome.degraded:
+            self._metrics["salience_degraded_total"].labels(step).inc()
 
     def embedded(self, outcome: str, texts: int, seconds: float) -> None:
         """Count a call of the embedder."""

@@ -97,7 +97,8 @@ def _degraded(steps: Sequence[str]) -> list[str]:
 def context(found: records.Context) -> str:
     """Return the packed memories."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
-    return (found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])) + left
+    text = found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])
+    return "\n".join([text + left, *_degraded(found.degraded)])
 
 
 def explanation(found: records.Explanation) -> str:
