@@ -223,9 +223,10 @@ def ask(store: ConversationStore, profile: Profile, question: Question, embedder
     services = store.services
     scope = replace(question.scope, tenant=services.tenant)
     query = Query(text=question.question, scope=scope, limit=LIMIT, now=question.now or store.end, dry_run=True)
-    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
-    vectors = None if embedder is None else recalls.embed_query(services, query, texts)
-    return recalls.search(services, profile, query, texts, recalls.with_vectors(need, vectors), recalls.Clock())
+    criteria = recalls.read_query(services, profile, query, recalls.instant_of(services, query))
+    vectors = None if embedder is None else recalls.embed_query(services, query, criteria.reading.texts)
+    criteria = recalls.with_vectors(services, profile, criteria, vectors)
+    return recalls.search(services, profile, query, criteria, recalls.Clock())[0]
 
 
 def fitted(asked: Iterable[Asked], names: Sequence[str]) -> Model:

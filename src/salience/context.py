@@ -25,8 +25,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from salience.extract.reading import Reading
 from salience.keywords import SHORT
 from salience.ports import Need, Services
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.stages import STAGES, State
 from salience.recall import HIT_SIZE, instant_of, log, recall, touch
@@ -180,7 +182,7 @@ def bootstrap(services: Services, profile: Profile, query: Query, now: datetime)
         filter=Filter(kinds=(BOOTSTRAP,), level=query.filter.level),
         columns=frozenset().union(*(STAGES[name].reads for name in VALIDITY)),
     )
-    state = State.start(profile, services.store.gather(need), need)
+    state = State.start(profile, services.store.gather(need), Criteria(reading=Reading(now=now)))
     for name in VALIDITY:
         state = STAGES[name].step(state)
     memories = services.store.fetch(query.scope, [str(state.batch.ids[row]) for row in state.rows])

@@ -1,26 +1,26 @@
 """Recall: the memories that answer a query, best first.
 
 ```
-need    Query + Profile  -> Need           the request to the store and the input of ranking
-embed   texts            -> float32[n, d]  the query, and the query in the first person of a named speaker
-gather  Need             -> Batch          candidates as columns; 2 for a misspelt query    1 call of the store
-rank    Batch            -> Ranked         the profile's stages; `shortlist` reads tokens   1 call of the store
-fetch   ids              -> Memories                                                        1 call of the store
-shape   Memories         -> Hits           each with its score taken apart
-rerank  Hits             -> Hits           if a reranker is configured
-touch   Hits             -> access log     the profile's [on_recall], and the recall log, written after the answer
+read    text, now        -> Reading        what the rules find in the question, once           pure
+embed   texts            -> float32[n, d]  the question, and the question in the first person
+gather  Need             -> Batch          candidates as columns; 2 for a misspelt question    1 call of the store
+rank    Batch, Criteria  -> State          the profile's stages; `shortlist` reads tokens      1 call of the store
+fetch   ids              -> Memories                                                           1 call of the store
+shape   Memories         -> Hits           each with its score taken apart; then a reranker, if any
 ```
+
+After the answer, `touch` and `log` queue what the profile's `[on_recall]` and the recall log write.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -28,21 +28,17 @@ import numpy as np
 from salience.batch import Batch, Embedding, Tokens, Vectors32
 from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
-from salience.extract import speakers as speaker_names
-from salience.extract import when
-from salience.extract.distinctions import distinctions
-from salience.extract.phrases import detect_intent
-from salience.extract.tense import question_tense
-from salience.ports import LogRecall, Need, Reranker, Services, Touch
+from salience.extract.reading import Reading, read
+from salience.ports import RAW, LogRecall, Need, Reranker, Services, Touch
 from salience.rank.bounds import is_exact, is_settled, lacks_candidates, may_become_exact, pruning, widen
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
-from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, TimeCue, checks
+from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, checks
 from salience.relations import replaced_by
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
-from salience.text import Tokeniser, phrases
 
 MIN_REACH: Final = 150
 """Smallest number of nearest memories, and of other memories that match terms, to request from an indexed store."""
@@ -52,14 +48,11 @@ MAX_REACH: Final = 1600
 """Largest number of memories to request."""
 GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
-MOST_CORRECTED: Final = 8
-"""Terms of a query that are corrected: one with more unknown words is not misspelt, and each takes time."""
 HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 LOGGED_HITS: Final = 20
 """Maximum hits of an entry of the recall log."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
-MICROSECOND: Final = timedelta(microseconds=1)
 _NO_FILTER: Final = Filter()
 _late_embeddings: Final = slots()
 _late_rerankings: Final = slots()
@@ -118,20 +111,20 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     if not queries:
         return []
     now = instant_of(services, queries[0])
-    requests: list[tuple[Need, tuple[str, ...], Clock]] = []
+    asked: list[tuple[Criteria, Clock]] = []
     for query in queries:
         clock = Clock()
-        need, texts = make_need(services, profile, query, now)
+        asked.append((read_query(services, profile, query, now), clock))
         clock.end("need")
-        requests.append((need, texts, clock))
-    vectors = _embed_all(services, queries[0], [texts for _, texts, _ in requests])
+    vectors = _embed_all(services, queries[0], [criteria.reading.texts for criteria, _ in asked])
     embedded = time.perf_counter()
     size, answers = AnswerLimit(services, TOO_LARGE, HIT_SIZE), list[Recall]()
-    for query, (need, texts, clock), found in zip(queries, requests, vectors, strict=True):
+    for query, (criteria, clock), found in zip(queries, asked, vectors, strict=True):
         clock.end("embed", embedded)
         if len(queries) > 1:
             clock.end("wait")
-        answers.append(_answer(services, profile, query, texts, with_vectors(need, found), clock, size))
+        criteria = with_vectors(services, profile, criteria, found)
+        answers.append(_answer(services, profile, query, criteria, clock, size))
     first = queries[0]
     is_past = first.as_of is not None
     if not (first.dry_run or is_past):
@@ -147,27 +140,29 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
 
 
 def _answer(
-    services: Services,
-    profile: Profile,
-    query: Query,
-    texts: tuple[str, ...],
-    need: Need,
-    clock: Clock,
-    size: AnswerLimit,
+    services: Services, profile: Profile, query: Query, criteria: Criteria, clock: Clock, size: AnswerLimit
 ) -> Recall:
-    """Return the answer to a need that has the vectors of its texts."""
-    ranked = search(services, profile, query, texts, need, clock)
-    need, hits = ranked.need, make_hits(services, ranked, size)
+    """Return the answer to a question that has the vectors of its texts."""
+    ranked, need = search(services, profile, query, criteria, clock)
+    criteria, hits = ranked.criteria, make_hits(services, query, ranked, size)
     clock.end("fetch")
-    degraded: tuple[str, ...] = ("embedding",) if need.lacks_embedding else ()
+    degraded: tuple[str, ...] = ("embedding",) if criteria.lacks_embedding else ()
     reranker: str | None = None
     if services.reranker is not None and hits:
-        hits, reranker = rerank(services, services.reranker, query, need.limit, hits, clock)
+        hits, reranker = rerank(services, services.reranker, query, criteria.limit, hits, clock)
         degraded += () if reranker else ("rerank",)
         clock.end("rerank")
-    is_confident = any(not hit.weak for hit in hits)
-    found = Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, clock.timings, reranker, is_confident)
-    return replace(found, corrected=_corrected(services, query, ranked.batch))
+    return Recall(
+        hits,
+        profile.name,
+        criteria.reading.intent,
+        is_exact(ranked, need.pruning),
+        degraded,
+        clock.timings,
+        reranker,
+        not all(hit.weak for hit in hits),
+        corrected=_corrected(services, query, ranked.batch),
+    )
 
 
 def instant_of(services: Services, query: Query) -> datetime:
@@ -186,108 +181,80 @@ def instant_of(services: Services, query: Query) -> datetime:
     return query.now or query.as_of or checks.aware("now", now)
 
 
-def make_need(services: Services, profile: Profile, query: Query, now: datetime) -> tuple[Need, tuple[str, ...]]:
-    """Return the need of `query` under `profile`, without vectors, and the texts to embed for it.
+def read_query(services: Services, profile: Profile, query: Query, now: datetime) -> Criteria:
+    """Return the query as `profile` reads it, without vectors. Only speakers of visible memories are recognised.
 
-    The second text, if any, is the question in the first person ("What did I paint?" for "What did Caroline paint?"):
-    speakers say "I" and not their own name, so this text is nearer to their words. Only speakers of visible memories
-    are recognised.
+    Raises:
+        InputError: a limit above the profile's maximum, or a query that is too long.
     """
-    text = query.text
-    checks.text("query", text, services.content_limit)
+    checks.text("query", query.text, services.content_limit)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
-    depth = max(limit, services.rerank_top) if services.reranker is not None and limit else None
-    parts = profile.parts
-    tokeniser = services.tokeniser
-    language = tokeniser.language_of(text)
-    terms = tokeniser.query_terms(text, language) if "terms" in parts else ()
-    names = phrases(text) if "entities" in parts else ()
-    first_person_text = text
-    known: tuple[str, ...] = ()
-    speakers: tuple[str, ...] = ()
-    is_of_user = names_user = False
-    if profile.first_person or "speaker_named" in profile.columns:
-        named = speaker_names.named(
-            text, services.store.speakers(query.scope, names or phrases(text), as_of=query.as_of)
-        )
-        known = speaker_names.forms(named)
-        speakers = (*known, *speaker_names.roles(text))
-        if known:
-            names = tuple(name for name in names if name not in known)
-        user = query.scope.user_id
-        own = speaker_names.named(text, dict.fromkeys((user, user.title()))) if isinstance(user, str) else ()
-        names_user = bool(own)
-        if names_user:
-            named, speakers = (*named, *own), (*speakers, *speaker_names.USER)
-        is_of_user = not set(speakers).isdisjoint(speaker_names.USER)
-        if named and profile.first_person and language == speaker_names.LANGUAGE:
-            first_person_text = speaker_names.first_person(text, named)
-    intent = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
-    cue = when.read(text, now) if profile.reads_time else None
-    if cue is not None and cue.sessions is not None:
-        cue = _with_window(services, query, cue, now)
-    if cue is not None:
-        intent = replace(intent, time=cue)
-        if PERIOD in profile.intents and when.asks_only_time(text, cue, known):
-            intent = replace(intent, name=PERIOD, words=cue.words)
-            preferred = tokeniser.terms(when.preferences(text, cue), language)
-            terms = tuple(term for term in terms if term in preferred)
-    correctable = tokeniser.correctable(text, language)
-    need = Need(
+    reads_speakers = profile.first_person or "speaker_named" in profile.columns
+    scope, store = query.scope, services.store
+    reading = read(
+        query.text,
+        now,
+        services.tokeniser,
+        intents=profile.intent_words,
+        reads_time=profile.reads_time,
+        first_person=profile.first_person,
+        speakers=partial(store.speakers, scope, as_of=query.as_of) if reads_speakers else None,
+        user_id=scope.user_id if isinstance(scope.user_id, str) else None,
+        sessions=partial(store.sessions, scope, as_of=query.as_of),
+        session_id=scope.session_id,
+    )
+    return Criteria(
+        reading=reading,
+        limit=limit,
+        depth=max(limit, services.rerank_top) if services.reranker is not None and limit else None,
+        min_score=profile.min_score if query.min_score is None else query.min_score,
+    )
+
+
+def make_need(
+    profile: Profile,
+    query: Query,
+    criteria: Criteria,
+    prunes: bool = False,
+    corrections: Mapping[str, str] | None = None,
+) -> Need:
+    """Return the request for the candidates of a query; one without a vector gets the maximum reach for its terms.
+
+    Args:
+        profile: how to rank.
+        query: the query.
+        criteria: the query as read, with vectors.
+        prunes: whether the store may leave out memories that score too little.
+        corrections: the corrected terms, if they are known.
+    """
+    reading, parts = criteria.reading, profile.parts
+    reach = reach_for(criteria.wanted) * (2 if "spread" in profile.stages else 1)  # near the best may be far
+    return Need(
         scope=query.scope,
-        now=now,
+        now=reading.now,
         filter=query.filter,
         as_of=query.as_of,
         columns=profile.columns | {"embedded"},
-        terms=terms,
+        vector=criteria.vector,
+        first_person_vector=criteria.first_person_vector,
+        terms=reading.terms if "terms" in parts else (),
         windows="windows" in parts,
-        correctable=frozenset(islice(filter(correctable.__contains__, terms), MOST_CORRECTED)),
-        names=names,
-        speakers=speakers,
-        is_of_user=is_of_user,
-        names_user=names_user,
-        anchor=tuple(term for term in tokeniser.terms(cue.anchor, language) if term in terms) if cue else (),
-        specifics=_specifics(tokeniser, text, language, terms) if "replaced" in profile.stages else (),
+        correctable=reading.correctable if "terms" in parts and corrections is None else frozenset(),
+        corrections=corrections or {},
+        names=reading.names if "entities" in parts else (),
+        speakers=reading.speakers,
+        is_of_user=reading.is_of_user,
         entities="entities" in parts,
         vectors="vectors" in parts,
         distinctions="distinctions" in parts,
         neighbours="neighbours" in parts,
         successors="successors" in parts,
-        candidates=profile.candidate_count(limit),
-        reach=reach_for(depth or limit) * (2 if "spread" in profile.stages else 1),  # near the best may be far
+        candidates=profile.candidate_count(criteria.limit),
+        reach=max(reach, MAX_REACH) if criteria.vector is None else reach,
         latest=profile.favours_latest,
-        limit=limit,
-        depth=depth,
-        min_score=profile.min_score if query.min_score is None else query.min_score,
-        intent=intent,
-        tense=question_tense(text) if "replaced" in profile.stages else "present",
-        embedder=services.embedder.name,
-        calibration=services.calibration,
-        calibrated=profile.threshold_scale == "calibrated",
+        period=reading.intent.time if reading.intent.name == PERIOD else None,
+        pruning=pruning(profile, criteria) if prunes else None,
     )
-    return need, (text,) if first_person_text == text else (text, first_person_text)
-
-
-def _specifics(tokeniser: Tokeniser, text: str, language: str, terms: Collection[str]) -> tuple[str, ...]:
-    """Return the terms of the numbers, dates and names in a query, among its `terms`."""
-    details = (one.partition(":") for one in distinctions(text))
-    values = " ".join(value for kind, _, value in details if kind in ("number", "date", "name"))
-    return tuple(term for term in tokeniser.terms(values, language) if term in terms)
-
-
-def _with_window(services: Services, query: Query, cue: TimeCue, now: datetime) -> TimeCue | None:
-    """Return the cue with the time of the sessions that it counts; None if there are no such sessions.
-
-    Sessions that begin after `now` do not count, and the caller's own session is none of the last ones.
-    """
-    first, last = cue.sessions or (1, 1)
-    sessions = services.store.sessions(query.scope, as_of=query.as_of)
-    sessions = [one for one in sessions if one.start <= now and (first > 0 or one.id != query.scope.session_id)]
-    chosen = sessions[first - 1 : last] if first > 0 else sessions[first : last + 1 or None]
-    if not chosen or (first < 0 and len(sessions) < -last):
-        return None
-    end = max(one.end for one in chosen) + MICROSECOND
-    return replace(cue, start=min(one.start for one in chosen), end=end)
 
 
 def reach_for(count: int) -> int:
@@ -326,51 +293,57 @@ def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]
     return embedded
 
 
-def with_vectors(need: Need, embedded: Sequence[Embedding] | None) -> Need:
-    """Return the need with the vectors of its texts; without vectors, it gets the maximum reach for its terms.
+def with_vectors(
+    services: Services, profile: Profile, criteria: Criteria, embedded: Sequence[Embedding] | None
+) -> Criteria:
+    """Return the criteria with the embeddings of the texts, None if there are none, and the scale of similarities.
 
-    Words alone decide about a query of which the model knows no word.
+    Words alone decide about a question of which the model knows no word. For a question that names the user, who says
+    "I" in what is stored, the vector is the mean of the two texts.
     """
-    if embedded is None or not embedded[0].is_known:
-        reach, is_unknown = need.reach and max(need.reach, MAX_REACH), embedded is not None
-        return replace(need, vector=None, is_unknown=is_unknown, first_person_vector=None, query_tokens=(), reach=reach)
-    own = embedded[1].vector if len(embedded) > 1 and embedded[1].is_known else None
+    calibration = services.calibration  # measured with the first vector
+    scale = calibration if profile.threshold_scale == "calibrated" else RAW
+    own = vector = None
+    tokens: tuple[Tokens, ...] = ()
+    if embedded is not None and embedded[0].is_known:
+        own = embedded[1].vector if len(embedded) > 1 and embedded[1].is_known else None
+        vector = _mean(embedded[0].vector, own) if criteria.reading.names_user else embedded[0].vector
+        tokens = tuple([one.tokens for one in embedded if one.tokens is not None])
     return replace(
-        need,
-        vector=_mean(embedded[0].vector, own) if need.names_user else embedded[0].vector,
+        criteria,
+        vector=vector,
         first_person_vector=own,
-        query_tokens=tuple([one.tokens for one in embedded if one.tokens is not None]),
+        tokens=tokens,
+        is_unknown=vector is None and embedded is not None,
+        calibration=calibration,
+        scale=scale,
     )
 
 
-def token_reader(services: Services, need: Need) -> TokenReader | None:
-    """Return the function that reads the token vectors of candidates; None if the query has none.
+def token_reader(services: Services, query: Query, criteria: Criteria) -> TokenReader | None:
+    """Return the function that reads the token vectors of candidates; None if the question has none.
 
     It keeps what it has read, since several stages, and each counterfactual, ask for the same memories.
     """
-    if not need.query_tokens:
+    if not criteria.tokens:
         return None
     known: dict[str, Tokens | None] = {}
-    read = services.store.token_vectors
+    read_vectors = services.store.token_vectors
 
     def tokens(ids: list[str]) -> list[Tokens | None]:
         missing = [one for one in ids if one not in known]
-        known.update(zip(missing, read(need.scope, missing, as_of=need.as_of), strict=True) if missing else ())
+        known.update(
+            zip(missing, read_vectors(query.scope, missing, as_of=query.as_of), strict=True) if missing else ()
+        )
         return [known[one] for one in ids]
 
     return tokens
 
 
 def search(
-    services: Services,
-    profile: Profile,
-    query: Query,
-    texts: tuple[str, ...],
-    need: Need,
-    clock: Clock,
-    prunes: bool = True,
-) -> State:
-    """Return the ranking of the candidates; its `need` is the last request.
+    services: Services, profile: Profile, query: Query, criteria: Criteria, clock: Clock, prunes: bool = True
+) -> tuple[State, Need]:
+    """Return the ranking of the candidates, and the last request for them.
 
     A store may return only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
     no other memory can reach the answer, as far as the store can tell, or the reach is at its maximum. It starts again
@@ -380,61 +353,62 @@ def search(
         services: the ports.
         profile: how to rank.
         query: the query.
-        texts: the texts of the query, as `make_need` returns them.
-        need: the need of the query.
+        criteria: the query as read, with vectors.
         clock: counts the time of the steps.
         prunes: whether the store may leave out memories that score too little.
     """
-    need = replace(need, calibration=services.calibration)  # measured with the first vector
-    need = replace(need, pruning=pruning(profile, need) if prunes else None)
+    corrections: Mapping[str, str] | None = None
+    need = make_need(profile, query, criteria, prunes)
     while True:
         try:
-            batch = gather(services, need, query.text)
+            batch = gather(services, need, criteria.reading)
         except (MovedError, EmbedderError):  # the store moved to another model, or its check of the model failed
-            need = with_vectors(need, None)
-            batch = gather(services, need, query.text)
+            criteria = with_vectors(services, profile, criteria, None)
+            need = make_need(profile, query, criteria, prunes, corrections)
+            batch = gather(services, need, criteria.reading)
         clock.end("gather")
-        if batch.corrected and need.correctable and need.vector is not None:
-            need = _respelt(services, query, texts, need, batch, clock)
-            need = replace(need, pruning=pruning(profile, need) if prunes else None)
+        if batch.corrected and need.correctable and criteria.vector is not None:
+            criteria, corrections = _respelt(services, profile, query, criteria, batch, clock), batch.corrected
+            need = make_need(profile, query, criteria, prunes, corrections)
             clock.end("embed")
             continue
-        ranked = rank(profile, batch, need, token_reader(services, need))
+        ranked = rank(profile, batch, criteria, token_reader(services, query, criteria))
         clock.end("rank")
-        if is_settled(ranked):
-            return ranked
+        if is_settled(ranked, need.pruning):
+            return ranked, need
         if batch.floor is not None:
-            need = replace(need, pruning=widen(ranked))
+            need = replace(need, pruning=widen(ranked, need.pruning))
             continue
         reach = need.reach or MAX_REACH
         if reach >= MAX_REACH or not (may_become_exact(ranked) or lacks_candidates(ranked)):
-            return ranked
+            return ranked, need
         need = replace(need, reach=min(GROWTH * reach, MAX_REACH))
 
 
-def _respelt(services: Services, query: Query, texts: tuple[str, ...], need: Need, batch: Batch, clock: Clock) -> Need:
-    """Return the need with the corrections of `batch`, and with vectors of both the query and the corrected query.
+def _respelt(
+    services: Services, profile: Profile, query: Query, criteria: Criteria, batch: Batch, clock: Clock
+) -> Criteria:
+    """Return the criteria with vectors of both the query and the query with the corrections of `batch`.
 
-    Each vector becomes the mean of the two, since a correction may be wrong. The need keeps its vectors if the embedder
-    is remote, if it fails, or if the deadline has passed.
+    Each vector becomes the mean of the two, since a correction may be wrong. It stays if the embedder is remote, if it
+    fails, or if the deadline has passed.
     """
-    need = replace(need, correctable=frozenset(), corrections=batch.corrected)
-    respelt = texts
+    respelt = criteria.reading.texts
     for word, spelling in _corrected(services, query, batch).items():
         pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
         respelt = tuple([pattern.sub(spelling, text) for text in respelt])
     seconds = clock.left(query)
-    if respelt == texts or services.embedder.remote or (seconds is not None and seconds <= 0):
-        return need
+    if respelt == criteria.reading.texts or services.embedder.remote or (seconds is not None and seconds <= 0):
+        return criteria
     found = _embed_within(services, seconds, respelt)
     if found is None:
-        return need
-    other = with_vectors(need, found)
+        return criteria
+    other = with_vectors(services, profile, criteria, found)
     return replace(
-        need,
-        vector=_mean(need.vector, other.vector),
-        first_person_vector=_mean(need.first_person_vector, other.first_person_vector),
-        query_tokens=need.query_tokens + other.query_tokens,
+        criteria,
+        vector=_mean(criteria.vector, other.vector),
+        first_person_vector=_mean(criteria.first_person_vector, other.first_person_vector),
+        tokens=criteria.tokens + other.tokens,
     )
 
 
@@ -453,40 +427,37 @@ def _corrected(services: Services, query: Query, batch: Batch) -> Mapping[str, s
     return dict([respelled(query.text, *terms) for terms in batch.corrected.items()])
 
 
-def gather(services: Services, need: Need, text: str) -> Batch:
+def gather(services: Services, need: Need, reading: Reading) -> Batch:
     """Return the candidates; lexical shares replace cosines where the query or a memory has no vector."""
     services.access_log.flush(None if need.as_of else need.columns)
-    if "embedded" not in need.columns:
-        need = replace(need, columns=need.columns | {"embedded"})
     if need.vector is None:
-        terms = need.terms or services.tokeniser.query_terms(text)
-        batch = services.store.gather(replace(need, terms=terms, candidates=None))
+        batch = services.store.gather(replace(need, terms=need.terms or reading.every_term, candidates=None))
         return batch.with_columns(**lexical_cosines(batch))
     batch = services.store.gather(need)
     if batch["embedded"].all():
         return batch
     if batch.floor is not None and batch.windows is None:  # shares are relative to the best row, which may be missing
-        return gather(services, replace(need, pruning=None), text)
+        return gather(services, replace(need, pruning=None), reading)
     if not need.terms:
-        batch = services.store.gather(replace(need, terms=services.tokeniser.query_terms(text)))
+        batch = services.store.gather(replace(need, terms=reading.every_term))
     shares = {name: column for name, column in lexical_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
         **{name: np.where(batch["embedded"], batch[name], column) for name, column in shares.items()}
     )
 
 
-def make_hits(services: Services, ranked: State, size: AnswerLimit) -> tuple[Hit, ...]:
+def make_hits(services: Services, query: Query, ranked: State, size: AnswerLimit) -> tuple[Hit, ...]:
     """Return the ranked rows as hits, without memories that were deleted meanwhile.
 
     Raises:
         LimitError: the answer is larger than `size` allows.
     """
-    batch, need = ranked.batch, ranked.need
+    batch = ranked.batch
     ids: list[str] = batch.ids[ranked.rows].tolist()
     newer = {} if batch.successors is None else dict(zip(ids, batch.successors[ranked.rows].tolist(), strict=True))
     newer = {older: other for older, other in newer.items() if other}
     wanted = list(dict.fromkeys((*ids, *newer.values())))
-    fetched = services.store.fetch(need.scope, wanted, as_of=need.as_of) if ids else []
+    fetched = services.store.fetch(query.scope, wanted, as_of=query.as_of) if ids else []
     replaced = replaced_by(newer, fetched)
     memories = {one.id: replace(one, replaced_by=replaced.get(one.id)) if replaced else one for one in fetched}
     size.add(memories[id_] for id_ in ids if id_ in memories)

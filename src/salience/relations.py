@@ -172,7 +172,7 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
     if new.kind in UNRELATED_KINDS:
         return []
     close = near[:NEAREST]
-    related = calibration.related(np.clip([cosine for cosine, _ in close], 0.0, 1.0)).tolist()
+    related = calibration.similarity(np.array([cosine for cosine, _ in close])).tolist()
     mine, pairs = _statement(new), list[Pair]()
     for place, ((cosine, older), alike) in enumerate(zip(close, related, strict=True)):
         if alike < RELATED or older.kind in UNRELATED_KINDS:

@@ -10,7 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import COLUMNS, KINDS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
+from salience.extract.reading import Reading
 from salience.ports import Add, Interval, Need, Store, Stored
+from salience.rank.criteria import Criteria
 from salience.records import ANY, CALLER, Memory, Receipt, Relation, Scope
 from salience.records.checks import frozen
 from salience.text import content_hash
@@ -100,6 +102,13 @@ def add(store: Store, *items: Stored) -> list[Receipt]:
 def need(scope: Scope = EVERYTHING, **values: Any) -> Need:
     """Return a need for every column, as seen from `scope`."""
     return Need(**{"scope": scope, "now": NOW, "columns": frozenset(COLUMNS), **values})
+
+
+def criteria(**values: Any) -> Criteria:
+    """Return criteria of a ranking; `values` are fields of `Criteria`, or of its reading."""
+    names = {item.name for item in fields(Reading)} & values.keys()
+    reading = Reading(**{"now": NOW, **{name: values.pop(name) for name in names}})
+    return Criteria(reading=reading, **values)
 
 
 def numbers(batch: Batch) -> list[int]:

@@ -57,9 +57,9 @@ def test_a_profile_of_candidates_ranks_only_these(store):
     found = gathered(store, Question("What does Elena play?", "", "", (), scope=Scope(user_id="elena")), terms)
     one = found["mememory"]
     assert len(one.batch) > 15
-    assert len(narrowed(one.batch, one.need)) == 15
-    assert not narrowed(one.batch, one.need).complete
-    assert narrowed(found["cmm"].batch, found["cmm"].need) is found["cmm"].batch
+    assert len(narrowed(one.batch, 15)) == 15
+    assert not narrowed(one.batch, 15).complete
+    assert narrowed(found["cmm"].batch, None) is found["cmm"].batch
 
 
 def test_the_store_is_read_once_for_all_that_embed_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -46,7 +46,8 @@ def sampled():
                 evidence = tuple(refs[str(known.batch.ids[row])] for row in range(0, len(known.batch), 7))
                 question = Question(arguments.question, "", "", evidence, scope=arguments.scope)
                 case = tune.prepared(store, question, known, profile)
-                made.append((profile, case, narrowed(known.batch, known.need), known.need))
+                batch = narrowed(known.batch, profile.candidate_count(known.criteria.limit))
+                made.append((profile, case, batch, known.criteria))
         yield made
 
 
@@ -65,19 +66,19 @@ def spun(profile, seed):
 
 
 def test_a_trial_returns_the_rows_that_ranking_returns_and_their_scores(sampled):
-    for place, (profile, case, batch, need) in enumerate(sampled):
+    for place, (profile, case, batch, criteria) in enumerate(sampled):
         for other in (profile, *(spun(profile, place * 7 + turn) for turn in range(6))):
-            expected = rank(other, batch, need, case.state.tokens)
+            expected = rank(other, batch, criteria, case.state.tokens)
             assert tune.ranked(case, other) == expected.rows.tolist()
             np.testing.assert_array_equal(
                 tune.rescored(case, other).scores[expected.rows],
-                _scores(other, batch, need, case.state.tokens)[expected.rows],
+                _scores(other, batch, criteria, case.state.tokens)[expected.rows],
             )
 
 
-def _scores(profile, batch, need, tokens):
+def _scores(profile, batch, criteria, tokens):
     """Return the scores right after the stage `score`."""
-    state = tune.State.start(profile, batch, need, tokens)
+    state = tune.State.start(profile, batch, criteria, tokens)
     for step in range(profile.stages.index("score") + 1):
         state = tune.advanced(state, step)
     return state.scores

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from salience.batch import Batch
-from salience.ports import Calibration, Need
+from salience.ports import Calibration
 from salience.rank import bounds, profiles
 from salience.rank.bounds import ceiling, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.signals import SIGNALS
-from salience.records import Intent, Scope
-from tests.contract.memories import NOW
+from salience.records import Intent
+from tests.contract.memories import NOW, criteria
 
 MEMEMORY = profiles.load("mememory")
 
@@ -41,8 +41,8 @@ def batch_of(cosine, weight=None, complete=False):
 
 
 def is_exact(batch, limit=2, profile=MEMEMORY, **values):
-    need = Need(scope=Scope(), now=NOW, limit=limit, **values)
-    return bounds.is_exact(rank(profile, batch, need))
+    asked = criteria(now=NOW, limit=limit, **values)
+    return bounds.is_exact(rank(profile, batch, asked), None)
 
 
 def test_all_candidates_are_always_exact():
@@ -58,7 +58,7 @@ def test_the_last_hit_must_be_out_of_reach():
 
 def test_candidates_out_of_an_approximate_index_prove_nothing():
     batch = replace(batch_of([0.9, 0.8, 0.5]), approximate=True)
-    assert bounds.is_settled(rank(MEMEMORY, batch, Need(scope=Scope(), now=NOW, limit=2)))
+    assert bounds.is_settled(rank(MEMEMORY, batch, criteria(now=NOW, limit=2)), None)
     assert not is_exact(batch)
     assert not is_exact(replace(batch_of([0.9, 0.8, 0.5]), approximate=True), limit=4, min_score=0.6)
     assert is_exact(batch, limit=0)
@@ -78,9 +78,9 @@ def test_a_stage_that_lifts_scores_leaves_no_bound():
 
 def test_a_calibrated_similarity_is_bounded_on_its_scale():
     calibration = Calibration((0.0, 0.5, 1.0), (0.0, 0.9, 1.0), 0.9, "test")
-    need = Need(scope=Scope(), now=NOW, calibration=calibration, calibrated=True)
-    assert ceiling(MEMEMORY, need, 0.5) == 0.9
-    assert ceiling(profiles.load("memlayer"), need, 0.5) == 0.7 * 0.9 + 0.2 + 0.1
+    asked = criteria(now=NOW, scale=calibration)
+    assert ceiling(MEMEMORY, asked, 0.5) == 0.9
+    assert ceiling(profiles.load("memlayer"), asked, 0.5) == 0.7 * 0.9 + 0.2 + 0.1
 
 
 @given(
@@ -92,10 +92,10 @@ def test_an_exact_answer_is_that_of_all_memories(inside, outside):
     cosine, weight = zip(*inside, *outside, strict=True)
     candidates = batch_of(cosine[: len(inside)], weight[: len(inside)])
     everyone = batch_of(cosine, weight, complete=True)
-    need = Need(scope=Scope(), now=NOW, limit=2)
-    found = rank(MEMEMORY, candidates, need)
-    if bounds.is_exact(found):
-        assert rank(MEMEMORY, everyone, need).rows.tolist() == found.rows.tolist()
+    asked = criteria(now=NOW, limit=2)
+    found = rank(MEMEMORY, candidates, asked)
+    if bounds.is_exact(found, None):
+        assert rank(MEMEMORY, everyone, asked).rows.tolist() == found.rows.tolist()
 
 
 def summed(stages, signals="[signal.similarity]\n"):
@@ -104,7 +104,7 @@ def summed(stages, signals="[signal.similarity]\n"):
 
 
 def pruned(profile, **values):
-    return pruning(profile, Need(scope=Scope(), now=NOW, vector=np.ones(1, np.float32), **values))
+    return pruning(profile, criteria(now=NOW, vector=np.ones(1, np.float32), **values))
 
 
 def test_what_is_found_of_a_profile_once_holds_for_its_weights_and_intent_alone():
@@ -149,7 +149,7 @@ def test_a_profile_in_which_each_memory_has_a_say_is_not_pruned(stages):
 
 def test_a_need_in_which_each_memory_has_a_say_is_not_pruned():
     profile = profiles.load("salience")
-    assert pruned(profile, candidates=10) is None
+    assert pruned(replace(profile, candidates=(1, 10))) is None
     assert pruned(profile, limit=0) is None
     assert pruned(profile, terms=("move",), anchor=("move",)) is None
     assert pruned(profile) is not None
@@ -210,21 +210,20 @@ def test_a_bound_by_column_is_never_below_the_value(signal, column, tiers, data)
     value, tier = data.draw(st.floats(low, high)), data.draw(st.integers(0, 2))
     term = profile.terms[1]
     batch = Batch(np.array(["a"], object), {column: np.array([value]), "tier": np.array([tier])})
-    exact = term.weight * SIGNALS[term.signal].formula(batch, Need(scope=Scope(), now=NOW), **term.parameters)[0]
+    exact = term.weight * SIGNALS[term.signal].formula(batch, criteria(now=NOW), **term.parameters)[0]
     step = int(np.clip((value - bound.low) / bound.width, 0, bound.most.shape[1] - 1))
     assert bound.most[tier if tiers > 1 else 0, step] >= exact - 1e-9
 
 
 def beside(cosine, floor, participants=1000, **values):
-    """Return a batch of the best alone, and the need that asks for it: of the others each scores less than `floor`."""
+    """Return a batch of the best alone, and the criteria of its ranking: each other scores less than `floor`."""
     batch = replace(batch_of(cosine), floor=floor, participants=participants)
-    return batch, Need(scope=Scope(), now=NOW, vector=np.ones(1, np.float32), **values)
+    return batch, criteria(now=NOW, vector=np.ones(1, np.float32), **values)
 
 
 def settled(profile, cosine, floor, **values):
-    batch, need = beside(cosine, floor, **values)
-    need = replace(need, pruning=pruning(profile, need))
-    return bounds.is_exact(rank(profile, batch, need))
+    batch, asked = beside(cosine, floor, **values)
+    return bounds.is_exact(rank(profile, batch, asked), pruning(profile, asked))
 
 
 def test_the_best_alone_are_exact_if_what_is_left_out_scores_less_than_the_last_hit():

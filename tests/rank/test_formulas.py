@@ -11,11 +11,12 @@ import pytest
 from columns import random_columns
 
 from salience.batch import Batch, Entities, Lexicon, Postings, Ragged
-from salience.ports import Calibration, Need
+from salience.ports import Calibration
 from salience.rank import signals
 from salience.rank.signals import SIGNALS
-from salience.records import Intent, Scope, TimeCue
+from salience.records import Intent, TimeCue
 from salience.text import Tokeniser
+from tests.contract.memories import criteria
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 TEXTS = ["the deploy key is in the vault", "vault vault vault", "staging deploy broke", "dark theme", ""]
@@ -91,16 +92,14 @@ def test_signals_stay_in_their_range():
         ),
     )
     cue = TimeCue(("in April",), NOW - timedelta(days=30), NOW)
-    need = Need(
-        scope=Scope(), now=NOW, intent=Intent(time=cue), calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test")
-    )
+    asked = criteria(now=NOW, intent=Intent(time=cue), calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
     for name, signal in SIGNALS.items():
         parameters = {
             key: parameter.default for key, parameter in signal.parameters.items() if parameter.default is not None
         }
         if name == "recency":
             parameters = {"clock": "updated_at", "half_life_days": 30.0}
-        column = signal.formula(batch, need, **parameters)
+        column = signal.formula(batch, asked, **parameters)
         assert column.shape == (count,)
         assert signal.low <= column.min()
         assert column.max() <= signal.high
@@ -116,17 +115,17 @@ def test_frequency_counts_over_at_least_a_week(weeks, frequency):
     columns = {"accessed_at": instant - 60 * DAY, "created_at": instant - weeks * 7 * DAY, "access_count": 3}
     batch = Batch(np.array(["a"], object), {name: np.array([value]) for name, value in columns.items()})
     parameters = {"grace_seconds": 0.0, "half_life_days": 60.0, "frequency_weight": 1.0}
-    formula, need = SIGNALS["rehearsed_decay"].formula, Need(scope=Scope(), now=NOW)
-    decay = formula(batch, need, lock_per_week=100.0, **parameters)
+    formula, asked = SIGNALS["rehearsed_decay"].formula, criteria(now=NOW)
+    decay = formula(batch, asked, lock_per_week=100.0, **parameters)
     assert decay[0] == pytest.approx(0.5 ** (1 / (1 + frequency)), abs=1e-12)
-    assert formula(batch, need, lock_per_week=frequency, **parameters)[0] == 1.0
-    assert formula(batch, need, lock_per_week=frequency + 1e-9, **parameters)[0] < 1.0
+    assert formula(batch, asked, lock_per_week=frequency, **parameters)[0] == 1.0
+    assert formula(batch, asked, lock_per_week=frequency + 1e-9, **parameters)[0] < 1.0
 
 
 def test_calibrated_similarity_is_read_off_the_calibration():
     batch = Batch(np.array(["a", "b"], object), {"cosine": np.array([0.5, 0.75])})
     calibration = Calibration((0.0, 0.5, 1.0), (0.0, 0.8, 1.0), 0.9, "test")
-    raw = Need(scope=Scope(), now=NOW, calibration=calibration)
+    raw = criteria(now=NOW, calibration=calibration)
     assert SIGNALS["similarity"].formula(batch, raw).tolist() == [0.5, 0.75]
-    scaled = Need(scope=Scope(), now=NOW, calibration=calibration, calibrated=True)
+    scaled = criteria(now=NOW, calibration=calibration, scale=calibration)
     assert SIGNALS["similarity"].formula(batch, scaled).tolist() == pytest.approx([0.8, 0.9])

@@ -12,20 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from salience.batch import KINDS, Batch, Entities, Lexicon, Postings, Ragged, Vectors, cosines
-from salience.ports import Calibration, Need
+from salience.ports import RAW, Calibration
 from salience.rank import profiles
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details, rank
 from salience.rank.signals import CLOCKS, SIGNALS
 from salience.rank.stages import SCORE, STAGES
-from salience.records import Intent, Scope
+from salience.records import Intent
+from tests.contract.memories import criteria
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 CALIBRATION = Calibration((0.0, 0.5, 1.0), (0.0, 0.8, 1.0), 0.9, "test")
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
+def batches(draw: st.DrawFn) -> tuple[Batch, Criteria]:
     count = draw(st.integers(0, 40))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     now = NOW + timedelta(days=draw(st.floats(-1000, 1000)))
@@ -68,8 +70,7 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         ),
         successors=np.array(["" if row < 0 else f"{row:032x}" for row in newer.tolist()], object),
     )
-    need = Need(
-        scope=Scope(),
+    asked = criteria(
         now=now,
         limit=draw(st.integers(0, 12)),
         min_score=draw(st.sampled_from([None, 0.0, 0.3, 0.7])),
@@ -77,16 +78,16 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         tense=draw(st.sampled_from(["present", "past", "former"])),
         calibration=CALIBRATION,
     )
-    return batch, need
+    return batch, asked
 
 
 @pytest.mark.parametrize("name", profiles.NAMES)
 @given(case=batches())
 @settings(max_examples=60, deadline=None)
 def test_every_score_recomputes_from_its_detail(name, case):
-    batch, need = case
+    batch, asked = case
     profile = profiles.load(name)
-    ranked = rank(profile, batch, need)
+    ranked = rank(profile, batch, asked)
     for row in range(len(batch)):
         part = details(ranked, np.array([row]))[0]
         assert abs(part.recompute() - part.final) <= 1e-9
@@ -135,9 +136,9 @@ def stages_of(names: list[str]) -> st.SearchStrategy[list[str]]:
 @given(case=batches(), profile=generated_profiles())
 @settings(max_examples=200, deadline=None)
 def test_every_score_of_any_profile_recomputes_from_its_detail(case, profile):
-    batch, need = case
-    need = replace(need, calibrated=profile.threshold_scale == "calibrated")
-    ranked = rank(profile, batch, need)
+    batch, asked = case
+    asked = replace(asked, scale=CALIBRATION if profile.threshold_scale == "calibrated" else RAW)
+    ranked = rank(profile, batch, asked)
     labels = [term.label for term in profile.terms]
     for row in range(len(batch)):
         part = details(ranked, np.array([row]))[0]
@@ -145,7 +146,7 @@ def test_every_score_of_any_profile_recomputes_from_its_detail(case, profile):
         assert part.final == ranked.scores[row]
         assert [share.signal for share in part.parts] == labels
         for share in part.parts:
-            assert share.weight == profile.weights(need.intent.name)[share.signal]
+            assert share.weight == profile.weights(asked.reading.intent.name)[share.signal]
             assert SIGNALS[share.signal].low <= share.raw <= SIGNALS[share.signal].high
     assert [ranked.scores[row] for row in ranked.rows] == sorted(ranked.scores[ranked.rows], reverse=True)
 
@@ -154,12 +155,12 @@ def test_every_score_of_any_profile_recomputes_from_its_detail(case, profile):
 @given(case=batches())
 @settings(max_examples=60, deadline=None)
 def test_rows_are_ordered_cut_and_accounted_for(name, case):
-    batch, need = case
+    batch, asked = case
     profile = profiles.load(name)
-    ranked = rank(profile, batch, need)
+    ranked = rank(profile, batch, asked)
     order = [(-ranked.scores[row], row) for row in ranked.rows]
     assert order == sorted(order)
-    assert len(ranked.rows) <= need.limit
+    assert len(ranked.rows) <= asked.limit
     assert sorted(np.flatnonzero(ranked.dropped_at == -1)) == sorted(ranked.rows)
     assert all(0 <= fate < len(profile.stages) for fate in ranked.dropped_at[ranked.dropped_at != -1])
 
@@ -168,19 +169,19 @@ def test_rows_are_ordered_cut_and_accounted_for(name, case):
 @given(case=batches())
 @settings(max_examples=30, deadline=None)
 def test_a_larger_limit_only_adds_at_the_end(name, case):
-    batch, need = case
+    batch, asked = case
     profile = profiles.load(name)
-    few = rank(profile, batch, need).rows
-    more = rank(profile, batch, replace(need, limit=need.limit + 5)).rows
+    few = rank(profile, batch, asked).rows
+    more = rank(profile, batch, replace(asked, limit=asked.limit + 5)).rows
     assert list(more[: len(few)]) == list(few)
 
 
 @given(case=batches())
 @settings(max_examples=60, deadline=None)
 def test_what_fell_because_of_another_names_it(case):
-    batch, need = case
+    batch, asked = case
     profile = profiles.load("memorysync")
-    ranked = rank(profile, batch, need)
+    ranked = rank(profile, batch, asked)
     for row in np.flatnonzero(ranked.dropped_at == profile.stages.index("same_fact")):
         winner = ranked.by[row]
         assert batch["fact"][winner] == batch["fact"][row]

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from reference import Distinctions
 from salience.batch import Batch, Ragged, Vectors, cosines
 from salience.extract.distinctions import distinctions
-from salience.ports import EDGE, Calibration, Need
+from salience.ports import EDGE, Calibration
 from salience.rank import stages
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.stages import covers
-from salience.records import Scope
+from tests.contract.memories import criteria
 
 PROFILE = """
 name = "alike"
@@ -44,13 +44,12 @@ def ranked(texts, matrix, query, limit=50, paraphrase=0.9, known=True):
         Vectors(matrix, np.arange(len(texts))),
         distinctions=result if known else None,
     )
-    need = Need(
-        scope=Scope(),
+    asked = criteria(
         now=datetime(2026, 5, 1, tzinfo=UTC),
         limit=limit,
         calibration=Calibration((0.0, 1.0), (0.0, 1.0), paraphrase, "test"),
     )
-    answer = rank(parse(PROFILE, "test"), batch, need)
+    answer = rank(parse(PROFILE, "test"), batch, asked)
     return answer, result
 
 

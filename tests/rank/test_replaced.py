@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from salience.batch import Batch, Lexicon, Postings
-from salience.ports import Need
 from salience.rank.profile import parse
 from salience.rank.run import details, rank
-from salience.records import Scope
-from tests.contract.memories import NOW
+from tests.contract.memories import NOW, criteria
 
 PROFILE = parse(
     'name = "x"\nsummary = "x"\ncombine = "sum"\nstages = ["score", "replaced", "trim"]\n[signal.similarity]\n'
@@ -42,7 +40,7 @@ def ranked(cosine, replaced, *, weight=None, ids="abcdef", words=None, profile=P
         np.array(names, object), columns, lexicon=lexicon if terms else None,
         successors=np.array([replaced.get(name, ("", 0.0))[0] for name in names], object),
     )  # fmt: skip
-    return rank(profile, batch, Need(scope=Scope(), now=NOW, limit=9, terms=terms, **values))
+    return rank(profile, batch, criteria(now=NOW, limit=9, terms=terms, **values))
 
 
 def order(found):

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from reference import Distinctions
 from salience.batch import Batch, Ragged
 from salience.extract.distinctions import distinctions
-from salience.ports import Need
 from salience.rank.profile import parse
 from salience.rank.run import rank
-from salience.records import Scope
+from tests.contract.memories import criteria
 
 PROFILE = """
 name = "same"
@@ -37,8 +36,8 @@ def ranked(said, limit=50, known=True):
     ids = np.array([f"{row:032x}" for row in range(len(said))], object)
     columns = {"cosine": np.linspace(0.9, 0.1, len(said))}
     batch = Batch(ids, columns, distinctions=result if known else None)
-    need = Need(scope=Scope(), now=datetime(2026, 5, 1, tzinfo=UTC), limit=limit)
-    answer = rank(parse(PROFILE, "test"), batch, need)
+    asked = criteria(now=datetime(2026, 5, 1, tzinfo=UTC), limit=limit)
+    answer = rank(parse(PROFILE, "test"), batch, asked)
     return answer.rows.tolist(), dict(answer.absorbed)
 
 

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 
 from salience.batch import Batch
-from salience.ports import Need
 from salience.rank import profiles
 from salience.rank.stages import ALIVE, NOBODY, State
-from salience.records import Scope
+from tests.contract.memories import criteria
 
 
 @pytest.fixture
 def state() -> State:
     batch = Batch(np.array(["a", "b", "c"], object))
-    need = Need(scope=Scope(), now=datetime(2026, 5, 1, tzinfo=UTC))
-    return State.start(profiles.load("salience"), batch, need)
+    asked = criteria(now=datetime(2026, 5, 1, tzinfo=UTC))
+    return State.start(profiles.load("salience"), batch, asked)
 
 
 def test_what_drops_nothing_changes_nothing(state):

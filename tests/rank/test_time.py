@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.batch import Batch, Lexicon, Postings
-from salience.ports import Need
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.signals import BESIDE, DAY, FADED, NAMED, STATED, holds_period, period, period_bounds, time
-from salience.records import Intent, Scope, TimeCue
+from salience.records import Intent, TimeCue
+from tests.contract.memories import criteria
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DAYS = [-400, -40, -20, -10, -5, 0]
@@ -40,8 +40,8 @@ def batch_of(days, alive=None, naming=(), events=None, ordered=None):
 
 
 def fits(cue, days=DAYS, anchor=(), slack=7.0, floor=0.0, **more):
-    need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue), terms=("where", "move"), anchor=anchor)
-    return time(batch_of(days, **more), need, slack_days=slack, floor=floor)
+    asked = criteria(now=NOW, intent=Intent(time=cue), terms=("where", "move"), anchor=anchor)
+    return time(batch_of(days, **more), asked, slack_days=slack, floor=floor)
 
 
 def at(day):
@@ -94,8 +94,8 @@ def test_an_order_lifts_no_memory_above_a_better_one_unless_it_fits_nearly_as_we
     )
     close = np.array(cosines[: len(days)]) / 100
     batch = batch_of(days).with_columns(cosine=close)
-    need = Need(scope=Scope(), now=NOW, intent=Intent(time=TimeCue(("then",), order=order)), limit=10)
-    rows = rank(profile, batch, need).rows.tolist()
+    asked = criteria(now=NOW, intent=Intent(time=TimeCue(("then",), order=order)), limit=10)
+    rows = rank(profile, batch, asked).rows.tolist()
     for place, row in enumerate(rows):
         for below in rows[place + 1 :]:
             assert close[row] >= close[below] or close[row] >= NAMED * close.max()
@@ -138,8 +138,8 @@ def test_a_stated_time_counts_if_it_fits_better():
 
 
 def periods(cue, days=DAYS, **more):
-    need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue))
-    return period(batch_of(days, **more), need).tolist()
+    asked = criteria(now=NOW, intent=Intent(time=cue))
+    return period(batch_of(days, **more), asked).tolist()
 
 
 def test_a_period_is_inside_or_outside():
@@ -156,14 +156,14 @@ def test_the_days_beside_a_holiday_count_less_than_the_holiday():
 
 
 def test_a_period_holds_what_is_mostly_about_it():
-    need = Need(scope=Scope(), now=NOW, intent=Intent(time=TimeCue(("then",), at(-20), at(-10))))
+    asked = criteria(now=NOW, intent=Intent(time=TimeCue(("then",), at(-20), at(-10))))
     every = np.arange(1)
-    assert holds_period(batch_of([-15]), need, every)
-    assert not holds_period(batch_of([-15]), need, every[:0])
-    assert not holds_period(batch_of([-5]), need, every)
-    assert holds_period(batch_of([-5], events=[span(-20, 20)]), need, every)  # a quarter of the stated time
-    assert not holds_period(batch_of([-5], events=[span(-200, 200)]), need, every)
-    vague = replace(need, intent=Intent(time=TimeCue(("lately",), at(-20), at(0), fades=True)))
+    assert holds_period(batch_of([-15]), asked, every)
+    assert not holds_period(batch_of([-15]), asked, every[:0])
+    assert not holds_period(batch_of([-5]), asked, every)
+    assert holds_period(batch_of([-5], events=[span(-20, 20)]), asked, every)  # a quarter of the stated time
+    assert not holds_period(batch_of([-5], events=[span(-200, 200)]), asked, every)
+    vague = criteria(now=NOW, intent=Intent(time=TimeCue(("lately",), at(-20), at(0), fades=True)))
     assert holds_period(batch_of([-400]), vague, every)
 
 
@@ -192,13 +192,13 @@ def test_the_bounds_of_a_period_are_never_below_it(days, stated, window, kind):
     cue = TimeCue(("then",), start, end, fades=kind == "fading")
     if kind == "holiday":
         cue = replace(cue, told_from=start - timedelta(days=4), told_until=end + timedelta(days=7))
-    need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue))
+    asked = criteria(now=NOW, intent=Intent(time=cue))
     batch = batch_of(days, events=[span(stated[0], stated[0] + stated[1])] * len(days))
     bound = np.zeros(len(days))
-    for one in period_bounds(need, 0.7):
+    for one in period_bounds(asked, 0.7):
         overlaps = (batch[one.first] < one.end) & (batch[one.last] >= one.start)
         bound += np.where(overlaps, one.inside, one.outside)
-    assert (0.7 * period(batch, need) <= bound + 1e-9).all()
+    assert (0.7 * period(batch, asked) <= bound + 1e-9).all()
 
 
 def test_no_memories_have_no_times():

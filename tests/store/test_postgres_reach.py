@@ -1,5 +1,6 @@
 """What the indexes of a server bring of more memories than are at hand, and what readers see of states that change."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -7,7 +8,6 @@ import pytest
 
 import salience
 from salience import recall
-from salience.batch import Embedding
 from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.rank import profiles
 from salience.records import ANY, Filter, Query, Scope
@@ -20,6 +20,7 @@ from tests.contract.memories import (
     EVERYTHING,
     NOW,
     add,
+    criteria,
     id_of,
     memory,
     need,
@@ -316,10 +317,10 @@ def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock
 
 def test_words_alone_reach_far():
     """While the embedder is down."""
-    assert recall.with_vectors(need(reach=100), None).reach == recall.MAX_REACH
-    assert recall.with_vectors(need(reach=4000), None).reach == 4000
-    assert recall.with_vectors(need(), None).reach is None
-    assert recall.with_vectors(need(reach=100), [Embedding(unit(1))]).reach == 100
+    profile, query = profiles.load("salience"), Query(text="tea")
+    assert recall.make_need(profile, query, criteria()).reach == recall.MAX_REACH
+    assert recall.make_need(profile, query, criteria(limit=1000)).reach == 4000
+    assert recall.make_need(profile, query, criteria(vector=unit(1))).reach == recall.MIN_REACH
 
 
 TENANTS = ("default", "other")
@@ -425,5 +426,6 @@ def test_an_answer_is_exact_where_the_index_found_too_few_and_a_full_scan_follow
 def test_a_profile_whose_scores_spread_asks_for_twice_as_many_candidates(planted, profile, reach):
     engine = planted()
     query = Query(text="tea", scope=EVERYTHING, limit=10)
-    need, _ = recall.make_need(engine.services, profiles.load(profile), query, NOW)
-    assert need.reach == reach
+    ranking = profiles.load(profile)
+    asked = recall.read_query(engine.services, ranking, query, NOW)
+    assert recall.make_need(ranking, query, replace(asked, vector=unit(1))).reach == reach

@@ -149,7 +149,7 @@ class Services:
         query = Query(
             text=text, scope=Scope(**where), filter=Filter(tags=options.get("tags", ())), as_of=as_of, **arguments
         )
-        trial = trace_recall(self.engine.services, profiles.load(name), query)
+        trial, _ = trace_recall(self.engine.services, profiles.load(name), query)
         found, ids = verdicts(trial), trial.batch.ids
         return {
             str(ids[row]): (str(found.stage[row]), int(found.rank[row]), None if by < 0 else str(ids[by]))

@@ -138,7 +138,7 @@ def query_of(case: Case) -> Query:
 
 
 def trial_of(shelf: Shelf, profile: str, case: Case) -> Trace:
-    return trace_recall(shelf.engine.services, profiles.load(profile), query_of(case))
+    return trace_recall(shelf.engine.services, profiles.load(profile), query_of(case))[0]
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)
@@ -186,16 +186,16 @@ def assert_ranks_follow_scores(trial, found):
     rows = np.flatnonzero(np.isin(found.stage, ["returned", "outranked"]))
     ordered = sorted(rows.tolist(), key=lambda row: (-found.score[row], row))
     assert [found.rank[row] for row in ordered] == list(range(1, len(rows) + 1))
-    assert all((found.rank[row] <= trial.need.limit) == (found.stage[row] == "returned") for row in ordered)
+    assert all((found.rank[row] <= trial.criteria.limit) == (found.stage[row] == "returned") for row in ordered)
 
 
 def assert_rules_hold(shelf, trial, found):
     """Each fate is right, and no memory that met a rule later should have fallen at it; the rules as the pages say."""
-    memories, need, stages = [shelf.memories[id] for id in trial.batch.ids], trial.need, trial.profile.stages
+    memories, asked, stages = [shelf.memories[id] for id in trial.batch.ids], trial.criteria, trial.profile.stages
     position = {**{name: place for place, name in enumerate(stages)}, "outranked": len(stages), "returned": len(stages)}
     fell = np.array([position[stage] for stage in found.stage])
     if "expired" in stages:
-        over = np.array([bool(memory.expires_at and memory.expires_at <= need.now) for memory in memories])
+        over = np.array([bool(memory.expires_at and memory.expires_at <= asked.reading.now) for memory in memories])
         assert ((fell == position["expired"]) == over).all()
     if "superseded" in stages:
         alive = fell > position["expired"]
@@ -205,21 +205,21 @@ def assert_rules_hold(shelf, trial, found):
         for row in np.flatnonzero(older):
             assert memories[found.by[row]].supersedes == memories[row].id
     if "replaced" in stages:
-        hidden = replaced_by_a_caller(shelf, memories, need.now) & (fell >= position["replaced"])
+        hidden = replaced_by_a_caller(shelf, memories, asked.reading.now) & (fell >= position["replaced"])
         assert ((fell == position["replaced"]) == hidden).all()
     if "importance_floor" in stages:
         low = (fell >= position["importance_floor"]) & np.array([memory.importance < 0.1 for memory in memories])
         assert ((fell == position["importance_floor"]) == low).all()
     if "same_fact" in stages:
         assert_one_of_each_fact_is_kept(memories, fell, position["same_fact"], found)
-    if "similarity_floor" in stages and need.min_score is not None:
-        low = (fell >= position["similarity_floor"]) & (np.clip(trial.batch["cosine"], 0, 1) < need.min_score - EDGE)
+    if "similarity_floor" in stages and asked.min_score is not None:
+        low = (fell >= position["similarity_floor"]) & (np.clip(trial.batch["cosine"], 0, 1) < asked.min_score - EDGE)
         assert ((fell == position["similarity_floor"]) == low).all()
-    if need.min_score is not None:  # the last of the two where there are two
-        low = (fell >= position["threshold"]) & (found.score < need.min_score - EDGE)
+    if asked.min_score is not None:  # the last of the two where there are two
+        low = (fell >= position["threshold"]) & (found.score < asked.min_score - EDGE)
         kept = np.isin(found.stage, ["returned", "outranked", *COLLAPSING])
         assert not (low & kept).any()
-        assert ((found.score < need.min_score - EDGE) | (found.stage != "threshold")).all()
+        assert ((found.score < asked.min_score - EDGE) | (found.stage != "threshold")).all()
 
 
 def replaced_by_a_caller(shelf, memories, now):

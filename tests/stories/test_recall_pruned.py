@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -24,9 +24,9 @@ from salience import recall as recalls
 from salience.engine import Engine
 from salience.explain import trace_recall
 from salience.explain.trace import verdicts
-from salience.ports import Calibration, Need, Services
+from salience.ports import Calibration, Services
 from salience.rank import profiles
-from salience.rank.bounds import pruning
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.records import Filter, Query, Scope
 from salience.steps import AnswerLimit
@@ -159,25 +159,26 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     engine.close()
 
 
-def asked(shelf: Shelf, profile: str, case: Case) -> tuple[Services, Profile, Query, Need]:
+def asked(shelf: Shelf, profile: str, case: Case) -> tuple[Services, Profile, Query, Criteria]:
     """Return what a recall of the case searches with."""
     services, ranking, query = shelf.engine.services, profiles.load(profile), case.query()
-    need, texts = recalls.make_need(services, ranking, query, recalls.instant_of(services, query))
-    return services, ranking, query, recalls.with_vectors(need, recalls.embed_query(services, query, texts))
+    criteria = recalls.read_query(services, ranking, query, recalls.instant_of(services, query))
+    embedded = recalls.embed_query(services, query, criteria.reading.texts)
+    return services, ranking, query, recalls.with_vectors(services, ranking, criteria, embedded)
 
 
 def whole(shelf: Shelf, profile: str, case: Case) -> tuple[salience.Hit, ...]:
     """Return the hits of a ranking of every memory."""
-    services, ranking, query, need = asked(shelf, profile, case)
-    ranked = recalls.search(services, ranking, query, (query.text,), need, recalls.Clock(), prunes=False)
+    services, ranking, query, criteria = asked(shelf, profile, case)
+    ranked, _ = recalls.search(services, ranking, query, criteria, recalls.Clock(), prunes=False)
     assert ranked.batch.complete
-    return recalls.make_hits(services, ranked, AnswerLimit(services, ""))
+    return recalls.make_hits(services, query, ranked, AnswerLimit(services, ""))
 
 
 def brought(shelf: Shelf, profile: str, case: Case) -> set[str]:
     """Return the ids of the memories that a recall ranks, at first."""
-    services, ranking, _, need = asked(shelf, profile, case)
-    return set(services.store.gather(replace(need, pruning=pruning(ranking, need))).ids.tolist())
+    services, ranking, query, criteria = asked(shelf, profile, case)
+    return set(services.store.gather(recalls.make_need(ranking, query, criteria, prunes=True)).ids.tolist())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -204,7 +205,7 @@ def test_explain_tells_of_what_a_recall_did_not_read(shelf, profile):
     """What was left out has the fate, the rank and the score that a ranking of everything gives it."""
     left_out = 0
     for case in shelf.cases[:: max(1, len(shelf.cases) // 12)]:
-        trial = trace_recall(shelf.engine.services, profiles.load(profile), case.query())
+        trial, _ = trace_recall(shelf.engine.services, profiles.load(profile), case.query())
         found, read = verdicts(trial), brought(shelf, profile, case)
         others = [row for row, id in enumerate(trial.batch.ids) if id not in read]
         for row in others[:: max(1, len(others) // 3)]:

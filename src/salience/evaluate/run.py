@@ -26,6 +26,7 @@ from salience.evaluate.stores import ConversationStore, opened
 from salience.models import registry
 from salience.ports import Need
 from salience.rank import profiles
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile, parse
 from salience.rank.run import rank
 from salience.records import Query, Scope
@@ -301,12 +302,14 @@ class Gathered:
     """The input of a ranking: a question and its candidates.
 
     Attributes:
-        need: of this profile.
+        query: the question.
+        criteria: the question as this profile reads it, with vectors.
         batch: every visible memory, with the columns that any profile needs.
         laps: milliseconds by step; profiles that embed the same text share `embed` and `gather`.
     """
 
-    need: Need
+    query: Query
+    criteria: Criteria
     batch: Batch
     laps: Mapping[str, float]
 
@@ -318,8 +321,9 @@ def ask(
     answers = {}
     for label, known in gathered(store, question, terms).items():
         start = time.perf_counter()
-        held = narrowed(known.batch, known.need)
-        ranked = rank(terms.contenders[label], held, known.need, recalls.token_reader(store.services, known.need))
+        profile, criteria = terms.contenders[label], known.criteria
+        held = narrowed(known.batch, profile.candidate_count(criteria.limit))
+        ranked = rank(profile, held, criteria, recalls.token_reader(store.services, known.query, criteria))
         ids = tuple(held.ids[ranked.rows].tolist())
         answers[label] = (ids, {**known.laps, "rank": (time.perf_counter() - start) * 1e3})
     return answers
@@ -340,25 +344,27 @@ def gathered(store: ConversationStore, question: Question, terms: Terms) -> dict
         now=question.now or store.end,
         dry_run=True,
     )
-    needs: dict[str, tuple[Need, float]] = {}
+    asked: dict[str, tuple[Criteria, float]] = {}
     alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for label, profile in terms.contenders.items():
         start = time.perf_counter()
-        need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
-        need = replace(need, limit=terms.limit, depth=None, candidates=profile.candidate_count(terms.limit))
-        needs[label] = need, (time.perf_counter() - start) * 1e3
-        alike.setdefault((texts, need.speakers), []).append(label)
+        criteria = recalls.read_query(services, profile, query, recalls.instant_of(services, query))
+        criteria = replace(criteria, limit=terms.limit, depth=None)
+        asked[label] = criteria, (time.perf_counter() - start) * 1e3
+        alike.setdefault((criteria.reading.texts, criteria.reading.speakers), []).append(label)
     found: dict[str, Gathered] = {}
     for (texts, _), labels in alike.items():
         start = time.perf_counter()
         vectors = embed_queries(services, texts)
         embedded = time.perf_counter()
-        whole = recalls.with_vectors(union(needs[label][0] for label in labels), vectors)
-        batch = recalls.gather(services, whole, query.text)
+        read = {
+            label: recalls.with_vectors(services, terms.contenders[label], asked[label][0], vectors) for label in labels
+        }
+        needs = [recalls.make_need(terms.contenders[label], query, criteria) for label, criteria in read.items()]
+        batch = recalls.gather(services, union(needs), read[labels[0]].reading)
         laps = {"embed": (embedded - start) * 1e3, "gather": (time.perf_counter() - embedded) * 1e3}
-        for label in labels:
-            need, lap = needs[label]
-            found[label] = Gathered(recalls.with_vectors(need, vectors), batch, {"need": lap, **laps})
+        for label, criteria in read.items():
+            found[label] = Gathered(query, criteria, batch, {"need": asked[label][1], **laps})
     return {label: found[label] for label in terms.contenders}
 
 
@@ -368,7 +374,7 @@ def union(needs: Iterable[Need]) -> Need:
     def either(one: Any, other: Any) -> Any:
         if isinstance(one, frozenset):
             return one | other
-        return other if one is None or one is False or one == () else one
+        return other if one is None or one is False or (isinstance(one, tuple) and not one) else one
 
     whole, *others = needs
     for other in others:
@@ -377,11 +383,11 @@ def union(needs: Iterable[Need]) -> Need:
     return replace(whole, candidates=None, reach=None)
 
 
-def narrowed(batch: Batch, need: Need) -> Batch:
-    """Return the nearest rows as a store gathers them, with the same order of ties."""
-    if need.candidates is None or need.candidates >= len(batch):
+def narrowed(batch: Batch, candidates: int | None) -> Batch:
+    """Return the nearest rows as a store gathers them, with the same order of ties; all of them for None."""
+    if candidates is None or candidates >= len(batch):
         return batch
-    picked = np.sort(np.argsort(-batch["cosine"], kind="stable")[: need.candidates])
+    picked = np.sort(np.argsort(-batch["cosine"], kind="stable")[:candidates])
     beyond = float(np.delete(batch["cosine"], picked).max(initial=-1.0))
     return replace(batch.take(picked), complete=False, beyond=beyond)
 

@@ -81,13 +81,13 @@ def cases(
 
 def prepared(store: ConversationStore, question: Question, known: Gathered, profile: Profile) -> Case | None:
     """Run the stages before `score`; None if no evidence is stored."""
-    named, batch = set(question.evidence), narrowed(known.batch, known.need)
+    named, batch = set(question.evidence), narrowed(known.batch, profile.candidate_count(known.criteria.limit))
     total = sum(store.refs[one] in named for one in known.batch.ids)
     if not total:
         return None
     evidence = frozenset(row for row, one in enumerate(batch.ids) if store.refs[one] in named)
-    tokens = recalls.token_reader(store.services, known.need)
-    state = State.start(profile, batch, known.need, tokens)
+    tokens = recalls.token_reader(store.services, known.query, known.criteria)
+    state = State.start(profile, batch, known.criteria, tokens)
     for step in range(_scoring(profile)):
         state = advanced(state, step)
     parts = score(state).parts

@@ -38,6 +38,7 @@ from salience.explain.trace import (
     row_of,
     verdicts,
 )
+from salience.extract.reading import Reading
 from salience.ports import Need, Reranker, Services
 from salience.rank.confidence import confidence_parts, confidences
 from salience.rank.profile import Profile
@@ -71,25 +72,26 @@ def explain(services: Services, profile: Profile, query: Query, id: str) -> Expl
     """
     now = recalls.instant_of(services, query)
     query = replace(query, now=now, dry_run=True)
-    recalls.make_need(services, profile, query, now)  # raises the same errors as recall, before any lookup
+    recalls.read_query(services, profile, query, now)  # raises the same errors as recall, before any lookup
     target = find_target(services, query.scope, id, query.as_of)
     if query.as_of is not None and target.memory.changed_at > query.as_of:
         return explain_absent(profile, target.memory, NOT_STORED, texts.later_reason(target.memory))
     if target.memory.forgotten_at is not None:
         return explain_absent(profile, target.memory, FORGOTTEN, texts.forgotten_reason(target.memory))
     query = replace(query, scope=target.scope)
-    trace = trace_recall(services, profile, query)
-    found = explain_target(Question(services, query, target, trace.need), trace)
-    return replace(found, degraded=("embedding", *found.degraded)) if trace.need.lacks_embedding else found
+    trace, need = trace_recall(services, profile, query)
+    found = explain_target(Question(services, query, target, need, trace.criteria.reading), trace)
+    return replace(found, degraded=("embedding", *found.degraded)) if trace.criteria.lacks_embedding else found
 
 
-def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
-    """Return the ranking of the recall of `query`, over every candidate."""
-    need, query_texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
-    need = recalls.with_vectors(need, recalls.embed_query(services, query, query_texts))
-    ranked = recalls.search(services, profile, query, query_texts, need, recalls.Clock(), prunes=False)
-    tokens = recalls.token_reader(services, ranked.need)
-    return Trace.of(profile, replace(ranked.batch, late=None), ranked.need, tokens)
+def trace_recall(services: Services, profile: Profile, query: Query) -> tuple[Trace, Need]:
+    """Return the ranking of the recall of `query`, over every candidate, and the request for them."""
+    criteria = recalls.read_query(services, profile, query, recalls.instant_of(services, query))
+    embedded = recalls.embed_query(services, query, criteria.reading.texts)
+    criteria = recalls.with_vectors(services, profile, criteria, embedded)
+    ranked, need = recalls.search(services, profile, query, criteria, recalls.Clock(), prunes=False)
+    tokens = recalls.token_reader(services, query, ranked.criteria)
+    return Trace.of(profile, replace(ranked.batch, late=None), ranked.criteria, tokens), need
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +153,14 @@ class Question:
     Attributes:
         services, query: as for the recall.
         target: the memory.
-        need: the need of the recall, with the query's vector, in a scope in which the memory is visible.
+        need, reading: those of the recall, in a scope in which the memory is visible.
     """
 
     services: Services
     query: Query
     target: Target
     need: Need
+    reading: Reading
 
     @property
     def id(self) -> str:
@@ -166,7 +169,11 @@ class Question:
 
     def gather(self, need: Need) -> Batch:
         """Return the batch for a need, as the recall gathers it."""
-        return recalls.gather(self.services, need, self.query.text)
+        return recalls.gather(self.services, need, self.reading)
+
+    def case(self, trace: Trace) -> Case:
+        """Return a ranking to which changes can be applied."""
+        return Case(trace, self.target.memory, self.need, self.gather, self.services, self.query.text)
 
 
 def explain_target(question: Question, trace: Trace) -> Explanation:
@@ -181,8 +188,7 @@ def explain_target(question: Question, trace: Trace) -> Explanation:
         if row is not None and found.stage in (RETURNED, OUTRANKED):
             found = explain_outranked(question, trace, row, found)
         if found.stage != FILTERED:
-            case = Case(trace, target.memory, question.gather, question.services, question.query.text)
-            found = replace(found, **counterfactual(case, found.stage))
+            found = replace(found, **counterfactual(question.case(trace), found.stage))
     if target.own:
         where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
         reason = f"{found.reason} Explained with {where}, the memory's own scope; this call does not see it."
@@ -272,15 +278,14 @@ def explain_unranked(question: Question, trace: Trace) -> Explanation:
     batch = replace(batch, complete=trace.batch.complete)
     if need.vector is None:  # lexical shares are relative to the best in the batch
         batch = batch.with_columns(**lexical_cosines(batch))
-    trace_with_target = Trace.of(trace.profile, batch, need)
+    trace_with_target = Trace.of(trace.profile, batch, trace.criteria)
     row = trace_with_target.row(question.id)
     if row is None:  # deleted in the meantime
         raise NotFoundError(question.id)
     found = replace(explain_ranked(trace_with_target, row), by=None, rank=None)
     if failing:
         spelled, passing_need = texts.spelled_filter(wanted, failing), replace(need, filter=passing)
-        case = Case(trace, memory, question.gather, question.services, question.query.text)
-        case = case.ranking(question.gather(passing_need), passing_need)
+        case = question.case(trace).ranking(question.gather(passing_need))
         left_out = {"scope" if name == "level" else name: None for name in failing}
         return replace(
             found,
@@ -304,7 +309,7 @@ def explain_hidden(target: Target, trace: Trace, found: Explanation) -> Explanat
     """Return the explanation of a hidden memory; `found` explains it in the scope that shows it."""
     where = ", ".join(f"{name}={getattr(target.memory.scope, name)!r}" for name in target.hidden)
     rank = found.rank if found.stage in (RETURNED, OUTRANKED) else None
-    past = "" if found.stage == RETURNED else f", past the limit of {trace.need.limit}"
+    past = "" if found.stage == RETURNED else f", past the limit of {trace.criteria.limit}"
     return replace(
         found,
         stage=OUT_OF_SCOPE,
@@ -327,9 +332,9 @@ def explain_reranked(question: Question, reranker: Reranker, trace: Trace, found
     if found.stage != RETURNED:
         return found
     size = AnswerLimit(question.services, recalls.TOO_LARGE, recalls.HIT_SIZE)
-    hits = recalls.make_hits(question.services, trace.ranked, size)
+    hits = recalls.make_hits(question.services, question.query, trace.ranked, size)
     order, name = recalls.rerank(question.services, reranker, question.query, len(hits), hits, recalls.Clock())
-    ids, limit = [hit.memory.id for hit in order], trace.need.limit
+    ids, limit = [hit.memory.id for hit in order], trace.criteria.limit
     if question.id not in ids:  # deleted in the meantime
         raise NotFoundError(question.id)
     place, score = ids.index(question.id) + 1, found.score_detail.final if found.score_detail else 0.0

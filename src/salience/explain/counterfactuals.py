@@ -27,6 +27,7 @@ from salience.explain.trace import (
 )
 from salience.extract.subjects import Subjects, index_terms
 from salience.ports import Need, Selection, Services
+from salience.rank.criteria import Criteria
 from salience.rank.signals import inverse_document_frequency
 from salience.recall import reach_for
 from salience.records import Memory
@@ -54,6 +55,7 @@ class Case:
     Attributes:
         trace: the ranking.
         memory: the memory; it may be missing from the ranking's candidates.
+        need: the request for its candidates.
         gather: returns the batch for a need, as the recall does.
         services: to read other memories and relations.
         text: the query.
@@ -61,6 +63,7 @@ class Case:
 
     trace: Trace
     memory: Memory
+    need: Need
     gather: Gather
     services: Services
     text: str
@@ -103,7 +106,7 @@ class Case:
         changed = {name: self.trace.batch[name].copy() for name in columns}
         for name, column in changed.items():
             column[self.row] = columns[name]
-        return self.ranking(self.trace.batch.with_columns(**changed, **self.touched()), self.trace.need)
+        return self.ranking(self.trace.batch.with_columns(**changed, **self.touched()))
 
     def touched(self) -> dict[str, Floats]:
         """Return the column `updated_at` after an update of the memory; empty if the profile does not read it."""
@@ -111,12 +114,13 @@ class Case:
         if column is None:
             return {}
         column = column.copy()
-        column[self.row] = max(column[self.row], self.trace.need.now.timestamp())
+        column[self.row] = max(column[self.row], self.trace.criteria.reading.now.timestamp())
         return {"updated_at": column}
 
-    def ranking(self, batch: Batch, need: Need) -> Case:
-        """Return the case with another batch or need."""
-        return replace(self, trace=Trace.of(self.trace.profile, batch, need, self.trace.states[0].tokens))
+    def ranking(self, batch: Batch, criteria: Criteria | None = None) -> Case:
+        """Return the case with another batch, and other criteria if they are given."""
+        trace = self.trace
+        return replace(self, trace=Trace.of(trace.profile, batch, criteria or trace.criteria, trace.states[0].tokens))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,14 +176,14 @@ def effect(change: Change, verb: str = "return") -> Counterfactual:
     level, rank = change.case.standing
     if level == 2:
         return NONE
-    past = f"put it at rank {rank}, past the limit of {change.case.trace.need.wanted}"
+    past = f"put it at rank {rank}, past the limit of {change.case.trace.criteria.wanted}"
     words = f"{change.words} would {past if level else f'{verb} it at rank {rank}'}."
     return {"counterfactual": words, "change": change.arguments}
 
 
 def _changes(case: Case, stage: str) -> Iterator[Change]:
     """Yield the changes to try for an outcome, the simplest first."""
-    small = min(SMALL * case.trace.need.limit, case.trace.profile.max_limit)
+    small = min(SMALL * case.trace.criteria.limit, case.trace.profile.max_limit)
     match stage:
         case "returned" | "outranked":
             yield from _dismissals(case)
@@ -194,7 +198,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
         case "superseded":
             batch = case.trace.batch
             links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
-            alone = case.ranking(batch.with_columns(supersedes=links), case.trace.need)
+            alone = case.ranking(batch.with_columns(supersedes=links))
             yield Change(f"Not being superseded by {_other(case)}", alone)
         case "replaced":
             dismissals = list(_dismissals(case))
@@ -219,7 +223,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             yield from _more_importance(case)
         case "near_duplicate" | "same_statement":  # the statistics of terms are left as they are
             others = np.delete(np.arange(len(case.trace.batch)), case.trace.ranked.by[case.row])
-            without = case.ranking(case.trace.batch.take(others), case.trace.need)
+            without = case.ranking(case.trace.batch.take(others))
             yield Change(f"Forgetting {_other(case)}", without, {"forget": _other_id(case)})
 
 
@@ -266,7 +270,7 @@ def _dismissals(case: Case) -> Iterator[Change]:
 
 def _with_weight_back(case: Case, newer: str) -> Case:
     """Return the case with the weight that the memory gets back if a caller's `supersedes` of it is dismissed."""
-    found = case.services.store.fetch(case.trace.need.scope, [newer])
+    found = case.services.store.fetch(case.need.scope, [newer])
     if not found or found[0].supersedes != case.id or "weight" not in case.trace.batch.columns:
         return case
     return case.with_columns(weight=weight_before(case.services, case.memory, found[0]))
@@ -280,12 +284,12 @@ def without_relation(case: Case, newer: str, older: str) -> Case:
     successor, chance = _next_successor(case, newer, older)
     successors, replaced = batch.successors.copy(), batch["replaced"].copy()
     successors[row], replaced[row] = successor, chance
-    return case.ranking(replace(batch.with_columns(replaced=replaced), successors=successors), case.trace.need)
+    return case.ranking(replace(batch.with_columns(replaced=replaced), successors=successors))
 
 
 def _next_successor(case: Case, newer: str, older: str) -> tuple[str, float]:
     """Return the id and the probability of the memory that replaces `older` if `newer` does not; "" and 0 for none."""
-    need = case.trace.need
+    need = case.need
     selection = Selection(scope=need.scope, linked_to=(older,), values={"status": ("live",)})
     found = [
         (one.probability, memory.id)
@@ -307,7 +311,7 @@ def _forgotten_successor(case: Case) -> Iterator[Change]:
         row = under.trace.row(newer)
         if row is not None:
             kept = np.delete(np.arange(len(batch)), row)
-            under = under.ranking(under.trace.batch.take(kept), under.trace.need)
+            under = under.ranking(under.trace.batch.take(kept))
         yield Change(f"Forgetting {short_id(newer)}", under, {"forget": newer})
 
 
@@ -320,7 +324,7 @@ def _supersession(case: Case) -> Iterator[Change]:
     first, batch, store = trace.first, trace.batch, case.services.store
     if first is None or new.supersedes is not None or {"superseded", REPLACED}.isdisjoint(trace.profile.stages):
         return
-    found = store.fetch(trace.need.scope, [str(batch.ids[first])], as_of=trace.need.as_of)
+    found = store.fetch(case.need.scope, [str(batch.ids[first])], as_of=case.need.as_of)
     if not found or (found[0].created_at, found[0].id) > (new.created_at, new.id) or not new.scope.sees(found[0].scope):
         return
     (old,) = found
@@ -342,7 +346,7 @@ def _supersession(case: Case) -> Iterator[Change]:
         successors = successors.copy()
         successors[first], changed["replaced"][first] = new.id, 1.0
     batch = replace(batch.with_columns(**changed, **columns), successors=successors)
-    superseding = case.ranking(batch, trace.need)
+    superseding = case.ranking(batch)
     if superseding.is_first:
         words = f"If it replaces {old.short_id}, update(id='{new.short_id}', supersedes='{old.short_id}')"
         yield Change(words, superseding, {"supersedes": old.id})
@@ -369,16 +373,17 @@ def _tags(case: Case) -> Iterator[Change]:
     The rarest come first, and no more than it takes. Nothing for a memory of a session, whose terms count for its
     neighbours too, or if words stand in for vectors.
     """
-    batch, need = case.trace.batch, case.trace.need
+    batch, criteria = case.trace.batch, case.trace.criteria
     lexicon = batch.lexicon
     is_in_context = batch.windows is not None and case.memory.scope.session_id is not None
-    if lexicon is None or is_in_context or need.vector is None or not batch["embedded"].all():
+    if lexicon is None or is_in_context or criteria.vector is None or not batch["embedded"].all():
         return
     rarity, tokeniser = inverse_document_frequency(lexicon), case.services.tokeniser
-    unusable = {*batch.corrected, *tokeniser.query_terms(" ".join(need.speakers))}  # a speaker's name is no tag
+    speakers = " ".join(criteria.reading.speakers)  # a speaker's name is no tag
+    unusable = {*batch.corrected, *tokeniser.query_terms(speakers)}
     lacking = {
         term: weight
-        for place, (term, weight) in enumerate(zip(need.terms, rarity.tolist(), strict=True))
+        for place, (term, weight) in enumerate(zip(case.need.terms, rarity.tolist(), strict=True))
         if term not in unusable and case.row not in lexicon.postings.of_term(place)[0]
     }
     subjects = Subjects(tokeniser).of(case.text.translate(STATED)).values()  # no verbs of speech and other small talk
@@ -391,14 +396,14 @@ def _tags(case: Case) -> Iterator[Change]:
         memory = replace(case.memory, tags=(*case.memory.tags, *missing[:count]))
         terms = index_terms(tokeniser, memory)
         more = len(terms) - len(index_terms(tokeniser, case.memory))
-        frequency = [terms.count(term) for term in need.terms]
+        frequency = [terms.count(term) for term in case.need.terms]
         changed = replace(
             batch.with_columns(**case.touched()),
             lexicon=_with_terms(lexicon, case.row, frequency, more),
             windows=batch.windows
             and _with_terms(batch.windows, case.row, [OWN_COPIES * one for one in frequency], OWN_COPIES * more),
         )
-        return case.ranking(changed, need)
+        return case.ranking(changed)
 
     if missing:
         count = _first(range(1, len(missing) + 1), lambda count: tagged(count).is_first)
@@ -459,12 +464,12 @@ def _lower_min_score(case: Case) -> Iterator[Change]:
 
     A `min_score` from the caller also replaces the profile's cut-off.
     """
-    batch, need = case.trace.batch, case.trace.need
-    bound = float(case.trace.ranked.scores[case.row]) if need.min_score is None else need.min_score
+    batch, criteria = case.trace.batch, case.trace.criteria
+    bound = float(case.trace.ranked.scores[case.row]) if criteria.min_score is None else criteria.min_score
     steps = range(math.ceil(bound * 1000) - 1, -1, -1)
 
     def under(step: int) -> Case:
-        return case.ranking(batch, replace(need, min_score=step / 1000))
+        return case.ranking(batch, replace(criteria, min_score=step / 1000))
 
     if steps:
         value = _first(steps, lambda step: under(step).standing[0] < 2)
@@ -484,7 +489,7 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
     """
     for _ in range(TRIES):
         if case.returned:
-            limit = case.trace.need.limit
+            limit = case.trace.criteria.limit
             yield Change(f"A limit of {limit}", case, {"limit": limit})
             return
         level, rank = case.standing
@@ -495,11 +500,11 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
 
 def _with_limit(case: Case, limit: int) -> Case:
     """Return the case with another limit and its candidates."""
-    old = case.trace.need
+    old, criteria = case.need, replace(case.trace.criteria, limit=limit)
     reach = old.reach and max(old.reach, reach_for(limit))
-    need = replace(old, limit=limit, candidates=case.trace.profile.candidate_count(limit), reach=reach)
+    need = replace(old, candidates=case.trace.profile.candidate_count(limit), reach=reach)
     is_same = (need.candidates, reach) == (old.candidates, old.reach)
-    return case.ranking(case.trace.batch if is_same else case.gather(need), need)
+    return replace(case, need=need).ranking(case.trace.batch if is_same else case.gather(need), criteria)
 
 
 def _more_candidates(case: Case, most: int) -> Iterator[Change]:
@@ -507,15 +512,15 @@ def _more_candidates(case: Case, most: int) -> Iterator[Change]:
 
     Yield nothing if the vector index of a large store left the memory out.
     """
-    if case.trace.need.candidates is None:
+    if case.need.candidates is None:
         return
-    need, profile = every_candidate(case.trace.need), case.trace.profile
+    need, profile = every_candidate(case.need), case.trace.profile
     all_candidates = case.gather(need)
     row = row_of(all_candidates, case.id)
     if row is None:  # deleted in the meantime
         return
-    limits = range(case.trace.need.limit + 1, most + 1)
+    limits = range(case.trace.criteria.limit + 1, most + 1)
     first = bisect_left(limits, cosine_rank(all_candidates, row), key=lambda limit: profile.candidate_count(limit) or 0)
     if first < len(limits):
         yield from _limits(_with_limit(case, limits[first]), most)
-    yield Change("A profile without a list of candidates", case.ranking(all_candidates, need))
+    yield Change("A profile without a list of candidates", case.ranking(all_candidates))

@@ -46,7 +46,7 @@ def path(trace: Trace, row: int) -> tuple[Waypoint, ...]:
 
 def _note(trace: Trace, row: int, step: int, name: str) -> str:
     """Return the note of a stage on a row that reached it; empty for other stages than these."""
-    need, scores = trace.need, trace.states[step].scores
+    criteria, scores = trace.criteria, trace.states[step].scores
     score = float(scores[row]) if len(scores) else 0.0  # no scores yet
     dropped = trace.ranked.dropped_at[row] == step
     match name:
@@ -66,7 +66,7 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
         case "importance_floor":
             return _comparison("importance", float(trace.batch["importance"][row]), _floor(trace))
         case "similarity_floor":
-            return _comparison("similarity", _similarity(trace, row), need.min_score)
+            return _comparison("similarity", _similarity(trace, row), criteria.min_score)
         case "score":
             return f"{float(trace.states[step + 1].scores[row]):.4f}, rank {trace.place(row, step + 1)}"
         case "shortlist":
@@ -76,7 +76,7 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
         case "nonzero":
             return f"score {score:.4g}"
         case "threshold":
-            return _comparison("score", score, need.min_score)
+            return _comparison("score", score, criteria.min_score)
         case "near_duplicate" | "same_statement" if dropped:
             return f"collapsed into {_by(trace, row)}"
         case "near_duplicate" | "same_statement":
@@ -93,13 +93,13 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
                 return "a least score is given"
             return "nothing fits" if np.isinf(fit) else _comparison("score", score, fit)
         case "trim":
-            return f"rank {trace.place(row, step)} of {len(trace.states[step].rows)}, limit {need.wanted}"
+            return f"rank {trace.place(row, step)} of {len(trace.states[step].rows)}, limit {criteria.wanted}"
     return ""
 
 
 def reason(trace: Trace, row: int) -> str:
     """Return, as a sentence, the outcome for a row."""
-    batch, need, score = trace.batch, trace.need, float(trace.ranked.scores[row])
+    batch, criteria, score = trace.batch, trace.criteria, float(trace.ranked.scores[row])
     step = int(trace.ranked.dropped_at[row])
     match RETURNED if trace.returned(row) else trace.profile.stages[step]:
         case "returned":
@@ -108,7 +108,8 @@ def reason(trace: Trace, row: int) -> str:
             return f"{text}, passed on by {_name(trace, link.parent)}, {LINKS[link.link]}." if link else f"{text}."
         case "expired":
             ends = _moment(float(batch["expires_at"][row]))
-            return f"Its time to live ended on {ends}; the query's instant is {_moment(need.now.timestamp())}."
+            now = _moment(criteria.reading.now.timestamp())
+            return f"Its time to live ended on {ends}; the query's instant is {now}."
         case "superseded":
             return f"{_by(trace, row)} supersedes it."
         case "replaced":
@@ -120,7 +121,7 @@ def reason(trace: Trace, row: int) -> str:
         case "importance_floor":
             return _below("importance", float(batch["importance"][row]), "floor", _floor(trace))
         case "similarity_floor":
-            return _below("similarity", _similarity(trace, row), "least score", need.min_score or 0.0)
+            return _below("similarity", _similarity(trace, row), "least score", criteria.min_score or 0.0)
         case "shortlist":
             own, last = _compared(float(trace.ranked.first_pass[row]), trace.ranked.shortlisted)
             return f"It is not on the shortlist: its score without token vectors is {own}, that of the last one {last}."
@@ -131,7 +132,7 @@ def reason(trace: Trace, row: int) -> str:
                 f"Its score is 0, since a factor of it is: {', '.join(zero)}." if zero else "Its score is not above 0."
             )
         case "threshold":
-            return _below("score", score, "least score", need.min_score or 0.0)
+            return _below("score", score, "least score", criteria.min_score or 0.0)
         case "same_statement":
             return f"It makes the same statement as {_by(trace, row)}, which ranks higher and represents both."
         case "near_duplicate":
@@ -151,7 +152,7 @@ def reason(trace: Trace, row: int) -> str:
         case "trim":
             place, last = trace.place(row, step), trace.ranked.rows[-1:].tolist()
             if not last:
-                return f"It ranks {place}, and the limit is {need.wanted}."
+                return f"It ranks {place}, and the limit is {criteria.wanted}."
             own, bar = _compared(score, float(trace.ranked.scores[last[0]]))
             return f"It ranks {place} with {own}; the last one in the answer, {_name(trace, last[0])}, has {bar}."
         case name:
@@ -260,12 +261,12 @@ def _floor(trace: Trace) -> float:
 
 
 def _similarity(trace: Trace, row: int) -> float:
-    return float(SIGNALS["similarity"].formula(trace.batch, trace.need)[row])
+    return float(SIGNALS["similarity"].formula(trace.batch, trace.criteria)[row])
 
 
 def _required_score(trace: Trace, step: int) -> float | None:
     """Return the score that the cut-off requires; None if a least score replaces it."""
-    if trace.need.min_score is not None or not len(trace.states[step].rows):
+    if trace.criteria.min_score is not None or not len(trace.states[step].rows):
         return None
     return least_fit(trace.states[step], **trace.profile.stage_parameters["cut_off"])
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.run import advanced
 from salience.rank.stages import ALIVE, SCORE, STAGES, State, TokenReader
@@ -56,9 +57,9 @@ class Trace:
     ranked: State
 
     @classmethod
-    def of(cls, profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> Trace:
+    def of(cls, profile: Profile, batch: Batch, criteria: Criteria, tokens: TokenReader | None = None) -> Trace:
         """Rank `batch` by the same steps as `rank`."""
-        start = State.start(profile, batch, need, tokens)
+        start = State.start(profile, batch, criteria, tokens)
         states = tuple(accumulate(range(len(profile.stages)), advanced, initial=start))
         return cls(states, states[-1])
 
@@ -73,9 +74,9 @@ class Trace:
         return self.states[0].batch
 
     @property
-    def need(self) -> Need:
-        """The need of the batch."""
-        return self.states[0].need
+    def criteria(self) -> Criteria:
+        """The query as read."""
+        return self.states[0].criteria
 
     def row(self, id: str) -> int | None:
         """Return the row of a memory; None if it is not in the batch."""

@@ -69,6 +69,14 @@ def distinctions(content: str, speaker: str | None = None, time: str = "") -> tu
     )
 
 
+def details(content: str) -> list[str]:
+    """Return the values of the numbers, dates and names among the distinctions of a text, in the same order."""
+    pieces = read(content)
+    found = sorted([(at, text.normalise(name)) for at, name in (*marks(pieces), *names(pieces))])
+    numbers, foreign = numerals(content), _foreign(content)
+    return [*(one.partition(":")[2] for one in numbers), *(name for _, name in found), *(one[5:] for one in foreign)]
+
+
 MAX_QUESTION: Final = 15
 """Words of the longest text that can be nothing but a question: a longer one tells something on the way."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
 from salience.extract.when import FLAGS, MAX_LENGTH, directions
-from salience.ports import QuestionTense
 
+QuestionTense = Literal["present", "past", "former"]
+"""Whether a question asks for a present state, for something past, or for a state that is over."""
 _OVER: Final = re.compile(
     r"\b(?:previous(?:ly)?|former(?:ly)?|original(?:ly)?|initially|back\s+then)\b"
     r"|\b(?:my|our|your|his|her|its|their|the|\w+['’]s)\s+old\b",

@@ -22,6 +22,7 @@ from salience.ports.keys import Keyring
 from salience.ports.models import (
     EDGE,
     FINGERPRINTED,
+    RAW,
     SAME_MODEL,
     TOKEN_FLOOR,
     UNCALIBRATED,
@@ -46,7 +47,6 @@ from salience.ports.needs import (
     Near,
     Need,
     Pruning,
-    QuestionTense,
     SessionSpan,
     WindowBound,
 )
@@ -63,6 +63,7 @@ __all__ = [
     "EDGE",
     "FACETS",
     "FINGERPRINTED",
+    "RAW",
     "SAME_MODEL",
     "SESSION",
     "SORTABLE",
@@ -100,7 +101,6 @@ __all__ = [
     "Need",
     "Prune",
     "Pruning",
-    "QuestionTense",
     "Reranker",
     "Revise",
     "Revision",

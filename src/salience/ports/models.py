@@ -41,7 +41,13 @@ class Calibration:
         """Return the relatedness of cosines, by linear interpolation between the knots."""
         return np.interp(cosines, self.cosine, self.relatedness)
 
+    def similarity(self, cosines: Floats) -> Floats:
+        """Return the relatedness of cosines clipped to [0, 1]."""
+        return self.related(np.minimum(np.maximum(cosines, 0.0), 1.0))
 
+
+RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
+"""Leaves a cosine as it is."""
 UNCALIBRATED: Final = Calibration(
     cosine=(0.0, 1.0),
     relatedness=(0.0, 1.0),

@@ -1,17 +1,15 @@
-"""Need: the request for the candidates of a recall."""
+"""Need: the request to a store for candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from salience.batch import Floats, Tokens, Vectors32
-from salience.ports.models import Calibration
-from salience.records import Filter, Intent, Scope
+from salience.batch import Floats, Vectors32
+from salience.ports.models import RAW, Calibration
+from salience.records import Filter, Scope, TimeCue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +73,7 @@ class Pruning:
 
     Attributes:
         keep: number of best memories that are needed.
+        scale: what similarities mean, as in the score.
         least: return all memories that may reach this score; None: the store chooses a score that about `keep` reach.
         similarity, context_similarity, speaker, entity: weights of these channels.
         lexical, context_lexical: these channels; None if the profile does not use them.
@@ -88,6 +87,7 @@ class Pruning:
     """
 
     keep: int
+    scale: Calibration = RAW
     least: float | None = None
     similarity: float = 0.0
     context_similarity: float = 0.0
@@ -119,13 +119,9 @@ class SessionSpan(NamedTuple):
     end: datetime
 
 
-QuestionTense = Literal["present", "past", "former"]
-"""Whether a question asks for a present state, for something past, or for a state that is over."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Need:
-    """A request for candidates, with the other parameters of ranking.
+    """A request for candidates.
 
     Candidates are the live memories that are visible in `scope` and pass `filter`. If given, `ids` selects among them,
     `near` those near some vectors, and `candidates` the given number nearest to `vector` (ties by id), with all pending
@@ -146,13 +142,12 @@ class Need:
 
     Attributes:
         scope, filter: see above.
+        now: the instant at which memories are expired or not.
         as_of: the instant of the requested state; None for the present.
         columns: names from `batch.COLUMNS` to return.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
-        is_unknown: whether there is no vector because the model knows no word of the query.
         first_person_vector: unit vector of the query in the first person of a speaker that it names. If given, `cosine`
             and `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
-        query_tokens: for ranking: token vectors of the query, and of the query in the first person; empty without.
         terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
         windows: whether to return `Batch.windows` too, if there are terms.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
@@ -160,24 +155,17 @@ class Need:
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
         is_of_user: whether the query is about the user, so that `speaker_named` is true for memories without a speaker
             too, if there are any with one.
-        names_user: whether it names the user of the scope, who says "I" in what is stored: `vector` is then the mean of
-            the query and of the query in the first person.
         correctable: terms that may be misspelt. Where no visible memory contains such a term, a store searches for the
             `text.similar_term` that one contains, if any. Its frequencies are then multiplied by
             `batch.CORRECTED`.
         corrections: term -> the similar term to search for, as found by a store that searches in several steps.
-        anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
-        specifics: the terms of the query's numbers, dates, names and identifiers; for the stage `replaced`.
         entities, vectors, distinctions, neighbours, successors: whether to return these fields of `Batch`. The
             neighbours are the context of a memory.
         candidates, ids, near: see above; None for no such limit.
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
             of memories with rare terms, that suffice. None: every candidate is needed.
         latest: whether such a store also returns as many of the latest memories, whatever their cosine.
-        now, limit, min_score, intent, tense: for ranking; see `QuestionTense`.
-        depth: number of hits to rank for a reranker; None: `limit`.
-        embedder: name of the engine's embedder.
-        calibration: of that embedder; `calibrated` puts similarities on its scale.
+        period: the time of which such a store also returns as many of the memories; None for no such time.
         pruning: bounds by which the store may leave out memories that score too little; None: every candidate is
             needed. A store may ignore it.
     """
@@ -188,9 +176,7 @@ class Need:
     as_of: datetime | None = None
     columns: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
-    is_unknown: bool = False
     first_person_vector: Vectors32 | None = None
-    query_tokens: tuple[Tokens, ...] = ()
     terms: tuple[str, ...] = ()
     windows: bool = False
     correctable: frozenset[str] = frozenset()
@@ -198,9 +184,6 @@ class Need:
     names: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     is_of_user: bool = False
-    names_user: bool = False
-    anchor: tuple[str, ...] = ()
-    specifics: tuple[str, ...] = ()
     entities: bool = False
     vectors: bool = False
     distinctions: bool = False
@@ -211,29 +194,5 @@ class Need:
     near: Near | None = None
     latest: bool = False
     reach: int | None = None
-    limit: int = 5
-    depth: int | None = None
-    min_score: float | None = None
-    intent: Intent = Intent()
-    tense: QuestionTense = "present"
-    embedder: str = ""
-    calibration: Calibration | None = None
-    calibrated: bool = False
+    period: TimeCue | None = None
     pruning: Pruning | None = None
-
-    def related(self, cosine: Floats) -> Floats:
-        """Return the similarity of cosines, [0, 1]: clipped, and with `calibrated` on the calibration's scale."""
-        clipped: Floats = np.minimum(np.maximum(cosine, 0.0), 1.0)
-        if not self.calibrated or self.calibration is None:
-            return clipped
-        return np.interp(clipped, self.calibration.cosine, self.calibration.relatedness)
-
-    @property
-    def lacks_embedding(self) -> bool:
-        """Whether a query that the model may know has no vector: the embedder or the store's check of it failed."""
-        return self.vector is None and not self.is_unknown
-
-    @property
-    def wanted(self) -> int:
-        """Number of hits to rank: `depth`, else `limit`."""
-        return self.limit if self.depth is None else self.depth

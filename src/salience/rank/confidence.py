@@ -44,9 +44,9 @@ def match(state: State, sources: Rows) -> Floats:
     often comes from a shared name, the sum of the two is as large as for an answer, and the larger one is not. It is 0
     if no memory lies in the period that the question asks for: no other memory answers it.
     """
-    if state.need.intent.name == EMPTY_PERIOD:
+    if state.criteria.reading.intent.name == EMPTY_PERIOD:
         return np.zeros(len(sources))
-    similarity = state.need.related(state.batch["cosine"][sources])
+    similarity = state.criteria.scale.similarity(state.batch["cosine"][sources])
     return np.maximum(coverage(state.batch)[sources], similarity)
 
 
@@ -96,7 +96,7 @@ def words(state: State, sources: Rows) -> Floats:
 
 def asked(state: State, sources: Rows) -> Floats:
     """Return the number of terms of the query, as a share of `MANY`, [0, 1]."""
-    return np.full(len(sources), min(len(state.need.terms), MANY) / MANY)
+    return np.full(len(sources), min(len(state.criteria.reading.terms), MANY) / MANY)
 
 
 def question(state: State, sources: Rows) -> Floats:
@@ -106,7 +106,7 @@ def question(state: State, sources: Rows) -> Floats:
 
 def old(state: State, _: Rows) -> Floats:
     """Return the probability that another memory replaces each hit, [0, 1]; 0 for a question about the past."""
-    return state.batch["replaced"][state.rows] * (state.need.tense == "present")
+    return state.batch["replaced"][state.rows] * (state.criteria.reading.tense == "present")
 
 
 LIMITS: Final = ("threshold", "cut_off", "trim")
@@ -137,7 +137,7 @@ def features(state: State, sources: Rows | None = None) -> dict[str, Floats]:
     """
     profile, model = state.profile, state.profile.confidence
     sources = inherited(state)[0] if sources is None else sources
-    weights = profile.weights(state.need.intent.name)
+    weights = profile.weights(state.criteria.reading.intent.name)
     combine = {term.label: term.combine for term in profile.terms}
     found = {}
     for name in model.weights if model else ():

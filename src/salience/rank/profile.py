@@ -87,6 +87,7 @@ class Profile:
         steps: the stages as functions of the state.
         sums: whether any signal is summed.
         favours_latest: whether any signal decays.
+        intent_words: name of an intent -> its words.
         reads_time: whether the time that a query names matters.
     """
 
@@ -115,6 +116,7 @@ class Profile:
     steps: tuple[Callable[[State], State], ...] = field(init=False, compare=False, repr=False)
     sums: bool = field(init=False, compare=False, repr=False)
     favours_latest: bool = field(init=False, compare=False, repr=False)
+    intent_words: Mapping[str, tuple[str, ...]] = field(init=False, compare=False, repr=False)
     reads_time: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -130,6 +132,7 @@ class Profile:
             ),
             "sums": any(term.combine == "sum" for term in self.terms),
             "favours_latest": any(signal.decays for signal in signals),
+            "intent_words": {name: tuple(rule.words) for name, rule in self.intents.items()},
             "reads_time": any(term.signal == "time" for term in self.terms),
         }
         for name, value in derived.items():

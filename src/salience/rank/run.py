@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from salience.batch import Batch, Rows
-from salience.ports import EDGE, Need
+from salience.ports import EDGE
 from salience.rank.confidence import confidences
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.signals import holds_period
 from salience.rank.stages import SCORE, SHORTLIST, State, TokenReader, without_speaker
 from salience.records import EMPTY_PERIOD, PERIOD, Part, ScoreDetail, Verdict, Via
 
 
-def rank(profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> State:
-    """Return the state after the last stage; its `rows` are the best of `batch`, at most `need.wanted`."""
-    state = State.start(profile, batch, need, tokens)
+def rank(profile: Profile, batch: Batch, criteria: Criteria, tokens: TokenReader | None = None) -> State:
+    """Return the state after the last stage; its `rows` are the best of `batch`, at most `Criteria.wanted`."""
+    state = State.start(profile, batch, criteria, tokens)
     for step in range(len(profile.stages)):
         state = advanced(state, step)
     return state
@@ -27,11 +28,12 @@ def advanced(state: State, step: int) -> State:
     Before the first stage that scores, a question for everything in a window in which no row lies becomes an ordinary
     question: its intent is `EMPTY_PERIOD`.
     """
-    stages, need = state.profile.stages, state.need
+    stages, reading = state.profile.stages, state.criteria.reading
     is_first = step == min(stages.index(name) for name in (SHORTLIST, SCORE) if name in stages)
-    asks_period = need.intent.name == PERIOD and state.profile.reads_time  # which brings the columns of times
-    if is_first and asks_period and not holds_period(state.batch, need, state.rows):
-        state = replace(state, need=replace(need, intent=replace(need.intent, name=EMPTY_PERIOD)))
+    asks_period = reading.intent.name == PERIOD and state.profile.reads_time  # which brings the columns of times
+    if is_first and asks_period and not holds_period(state.batch, state.criteria, state.rows):
+        reading = replace(reading, intent=replace(reading.intent, name=EMPTY_PERIOD))
+        state = replace(state, criteria=replace(state.criteria, reading=reading))
     return state.profile.steps[step](replace(state, step=step))
 
 
@@ -56,7 +58,7 @@ def judged(state: State) -> list[tuple[float | None, Verdict]]:
 
 def details(state: State, rows: Rows) -> list[ScoreDetail]:
     """Return the score detail of each of `rows`; its `recompute()` gives the score within 1e-9."""
-    terms, weights = state.profile.terms, state.profile.weights(state.need.intent.name)
+    terms, weights = state.profile.terms, state.profile.weights(state.criteria.reading.intent.name)
     columns = [state.parts[term.label][rows].tolist() for term in terms]
     found = []
     for place, (row, final) in enumerate(zip(rows.tolist(), state.scores[rows].tolist(), strict=True)):

@@ -1,7 +1,7 @@
 """Signals: one formula per function, from a batch of candidates to a column of numbers. `SIGNALS` lists them.
 
-To add a signal, write a function `(batch, need, **parameters) -> float64[n]` over existing columns and add one entry to
-`SIGNALS`. Profiles, `score_detail`, `explain` and `tune` take the range, parameters and columns from that entry. A
+To add a signal, write a function `(batch, criteria, **parameters) -> float64[n]` over existing columns and add an entry
+to `SIGNALS`. Profiles, `score_detail`, `explain` and `tune` take the range, parameters and columns from that entry. A
 signal whose value for one memory depends on the other candidates also sets `needs_all`.
 """
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from salience.batch import TOKEN_SCALE, Batch, Codes, Entities, Floats, Lexicon, Rows, Tokens
 from salience.errors import ProfileError
-from salience.ports import Need, WindowBound
+from salience.ports import WindowBound
+from salience.rank.criteria import Criteria
 from salience.records import TIERS, TimeCue
 
 HOUR: Final = 3600.0
@@ -52,7 +53,7 @@ class Signal:
     """A formula and its description for profiles.
 
     Attributes:
-        formula: (batch, need, **parameters) -> float64[n].
+        formula: (batch, criteria, **parameters) -> float64[n].
         low, high: range of the column.
         reads: names from `batch.COLUMNS` and `batch.PARTS`, or a function from parameters to names.
         parameters: numbers that a profile may set.
@@ -81,24 +82,24 @@ class Signal:
         return self.reads(parameters) if callable(self.reads) else self.reads
 
 
-def similarity(batch: Batch, need: Need) -> Floats:
+def similarity(batch: Batch, criteria: Criteria) -> Floats:
     """Return the cosine of query and memory clipped to [0, 1]; 0 is unrelated.
 
     Under `threshold_scale = "calibrated"` the calibration first maps the cosine to the relatedness that people judge,
     so that a number means the same under every embedder.
     """
-    return need.related(batch["cosine"])
+    return criteria.scale.similarity(batch["cosine"])
 
 
-def context_similarity(batch: Batch, need: Need) -> Floats:
+def context_similarity(batch: Batch, criteria: Criteria) -> Floats:
     """Return the mean cosine of the memory and its neighbours in the session, [0, 1], scaled like `similarity`.
 
     A turn of a conversation holds half of its meaning; the neighbouring turns hold the rest.
     """
-    return need.related(batch["context_cosine"])
+    return criteria.scale.similarity(batch["context_cosine"])
 
 
-def late_interaction(batch: Batch, need: Need) -> Floats:
+def late_interaction(batch: Batch, criteria: Criteria) -> Floats:
     """Return how well single tokens of the query fit the memory and its neighbours in the session, [0, 1].
 
     For each token of the query it takes the largest cosine to a token of these texts; the mean of them is scaled so
@@ -108,7 +109,7 @@ def late_interaction(batch: Batch, need: Need) -> Floats:
 
     Source: Khattab and Zaharia, ColBERT (2020): MaxSim.
     """
-    pooled = (need.related(batch["cosine"]) + need.related(batch["context_cosine"])) / 2
+    pooled = (criteria.scale.similarity(batch["cosine"]) + criteria.scale.similarity(batch["context_cosine"])) / 2
     return pooled if batch.late is None else np.where(np.isnan(batch.late), pooled, batch.late)
 
 
@@ -142,12 +143,12 @@ def max_sim(query: Sequence[Tokens], texts: Sequence[Tokens | None], groups: Row
     return found
 
 
-def lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
+def lexical(batch: Batch, criteria: Criteria, *, k1: float, b: float) -> Floats:
     """Return the BM25 score as a share of the query's maximum, [0, 1]; 0 if no query term occurs."""
     return bm25_share(batch.lexicon, len(batch), k1, b)
 
 
-def context_lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
+def context_lexical(batch: Batch, criteria: Criteria, *, k1: float, b: float) -> Floats:
     """Return the BM25 share, [0, 1], of the memory's window: its own text twice and its neighbours in the session."""
     return bm25_share(batch.windows, len(batch), k1, b)
 
@@ -205,12 +206,12 @@ def lexical_cosines(batch: Batch, k1: float = 1.2, b: float = 0.75) -> dict[str,
     return {"cosine": scores / best if best > 0 else scores, "context_cosine": np.zeros(len(batch))}
 
 
-def speaker(batch: Batch, need: Need) -> Floats:
+def speaker(batch: Batch, criteria: Criteria) -> Floats:
     """Return 1 if the query names the speaker of the memory, else 0."""
     return batch["speaker_named"].astype(np.float64)
 
 
-def entity(batch: Batch, need: Need) -> Floats:
+def entity(batch: Batch, criteria: Criteria) -> Floats:
     """Return the rarity of the rarest entity that both query and memory name, [0, 1]; 0 without a common entity.
 
     The rarity of an entity that n of N visible memories name is 1 - (n - 1) / N.
@@ -225,12 +226,12 @@ def entity(batch: Batch, need: Need) -> Floats:
     return rarity
 
 
-def statement(batch: Batch, need: Need, *, floor: float) -> Floats:
+def statement(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
     """Return 1, or `floor` for a memory that only asks, [floor, 1]: a question answers no question."""
     return np.where(batch["asks"], floor, 1.0)
 
 
-def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats:
+def time(batch: Batch, criteria: Criteria, *, slack_days: float, floor: float) -> Floats:
     """Return how well the memory's time fits the time that the query names, [floor, 1]; 1 if it names none.
 
     The time of a memory is its `created_at`, or the time that its text states if that fits better: the fit is at least
@@ -242,12 +243,12 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
     all others: a newer memory about something else does not rise.
     """
     fit = np.ones(len(batch))
-    cue = need.intent.time
+    cue = criteria.reading.intent.time
     if cue is None or not len(batch):
         return floor + (1.0 - floor) * fit
     moments = batch["created_at"]
     start, end = _seconds(cue.told_from or cue.start, -np.inf), _seconds(cue.told_until or cue.end, np.inf)
-    event = _event(batch, need) if cue.relation is not None else None
+    event = _event(batch, criteria) if cue.relation is not None else None
     if event is not None:
         start, end = (start, min(end, event)) if cue.relation == "before" else (max(start, event), end)
     if cue.relation is None or event is not None:
@@ -260,7 +261,7 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
     return floor + (1.0 - floor) * fit
 
 
-def period(batch: Batch, need: Need) -> Floats:
+def period(batch: Batch, criteria: Criteria) -> Floats:
     """Return how well the memory's time fits the window that the query names, [0, 1]; 0 if it names no window.
 
     It is 1 if `created_at` lies in the window, and `BESIDE` in the days beside a holiday. A text that states a time
@@ -269,10 +270,10 @@ def period(batch: Batch, need: Need) -> Floats:
     A window that fades, such as that of "recently", gives 1 at its end and falls to 0.5 at its start. Memories before
     it have at most 0.1, falling with their distance as exp(-distance / length), so that the latest come first.
     """
-    cue = need.intent.time
+    cue = criteria.reading.intent.time
     if cue is None or (cue.start is None and cue.end is None):
         return np.zeros(len(batch))
-    moments, (start, end) = batch["created_at"], _window(cue, need)
+    moments, (start, end) = batch["created_at"], _window(cue, criteria)
     inside = (moments >= start) & (moments < end)
     fit = inside.astype(np.float64)
     if cue.told_from and cue.told_until:
@@ -296,12 +297,12 @@ def _stated(batch: Batch, start: float, end: float) -> Floats:
     return share
 
 
-def period_bounds(need: Need, weight: float) -> list[WindowBound]:
+def period_bounds(criteria: Criteria, weight: float) -> list[WindowBound]:
     """Return the bounds of `period` times its weight, by which a store can leave out memories."""
-    cue = need.intent.time
+    cue = criteria.reading.intent.time
     if cue is None or not weight or (cue.start is None and cue.end is None):
         return []
-    window = _window(cue, need)
+    window = _window(cue, criteria)
     told = (cue.told_from.timestamp(), cue.told_until.timestamp()) if cue.told_from and cue.told_until else window
     bounds = [WindowBound("created_at", "created_at", *told, weight, weight * FADED if cue.fades else 0.0)]
     if cue.sessions is None:
@@ -309,10 +310,10 @@ def period_bounds(need: Need, weight: float) -> list[WindowBound]:
     return bounds
 
 
-def _window(cue: TimeCue, need: Need) -> tuple[float, float]:
+def _window(cue: TimeCue, criteria: Criteria) -> tuple[float, float]:
     """Return the window in seconds since 1970; one without an end that began in the past ends now."""
     start, end = _seconds(cue.start, -np.inf), _seconds(cue.end, np.inf)
-    now = float(np.nextafter(need.now.timestamp(), np.inf))
+    now = float(np.nextafter(criteria.reading.now.timestamp(), np.inf))
     return start, now if end == np.inf and start < now else end
 
 
@@ -320,11 +321,11 @@ def _seconds(moment: Any, otherwise: float) -> float:
     return otherwise if moment is None else float(moment.timestamp())
 
 
-def _event(batch: Batch, need: Need) -> float | None:
+def _event(batch: Batch, criteria: Criteria) -> float | None:
     """Return the time of the event that the query names: the latest of the living memories that name it best."""
-    if batch.lexicon is None or not need.anchor:
+    if batch.lexicon is None or not criteria.reading.anchor:
         return None
-    lexicon = batch.lexicon.of_terms([need.terms.index(term) for term in need.anchor])
+    lexicon = batch.lexicon.of_terms([criteria.reading.terms.index(term) for term in criteria.reading.anchor])
     named = bm25_share(lexicon, len(batch), k1=0.9, b=0.4) * batch["alive"]
     best = np.flatnonzero(named == named.max())
     return float(batch["created_at"][best].max()) if named.max() > 0 else None
@@ -342,39 +343,39 @@ def _order(batch: Batch, cue: TimeCue) -> Floats:
     return np.where(ordered, found, 0.0)
 
 
-def holds_period(batch: Batch, need: Need, rows: Rows) -> bool:
+def holds_period(batch: Batch, criteria: Criteria, rows: Rows) -> bool:
     """Return whether any of `rows` lies in the window that the query names.
 
     It does if it was created then, or if the window holds a fifth of the time that the text states: "in March" says
     little of 3 March. A window that fades always holds the latest memories.
     """
-    cue = need.intent.time
-    return cue is not None and (cue.fades or bool((period(batch, need)[rows] >= FADED).any()))
+    cue = criteria.reading.intent.time
+    return cue is not None and (cue.fades or bool((period(batch, criteria)[rows] >= FADED).any()))
 
 
-def importance(batch: Batch, need: Need, *, floor: float) -> Floats:
+def importance(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
     """Return floor + (1 - floor) x importance, [floor, 1]; neutral is the value of importance 0.5."""
     return floor + (1.0 - floor) * batch["importance"]
 
 
-def importance_multiplier(batch: Batch, need: Need) -> Floats:
+def importance_multiplier(batch: Batch, criteria: Criteria) -> Floats:
     """Return 2 x importance, [0, 2]; neutral 1. Source: cmm, Importance (its 0.5 to 2.0 are our 0.25 to 1)."""
     return 2.0 * batch["importance"]
 
 
-def weight(batch: Batch, need: Need) -> Floats:
+def weight(batch: Batch, criteria: Criteria) -> Floats:
     """Return the confidence that the caller set, [0.1, 1]; neutral 1. Source: mememory, Memory Weight."""
     return batch["weight"]
 
 
-def scope_weight(batch: Batch, need: Need, **levels: float) -> Floats:
+def scope_weight(batch: Batch, criteria: Criteria, **levels: float) -> Floats:
     """Return the weight of the memory's scope level, (0, 1]: `project` or `global`. Source: mememory, Scope Weight."""
     return np.where(batch["is_global"], levels["global"], levels["project"]).astype(np.float64)
 
 
 def recency(
     batch: Batch,
-    need: Need,
+    criteria: Criteria,
     *,
     clock: str,
     half_life_days: float | None = None,
@@ -394,22 +395,22 @@ def recency(
         rate = rate_per_day / DAY
     else:
         rate = np.array([(rate_per_hour or {})[tier] for tier in TIERS])[batch["tier"]] / HOUR
-    fading: Floats = np.exp(-rate * age(batch, need, clock))
+    fading: Floats = np.exp(-rate * age(batch, criteria, clock))
     return fading
 
 
-def staleness(batch: Batch, need: Need, *, idle_days: float, rate_per_day: float, floor: float) -> Floats:
+def staleness(batch: Batch, criteria: Criteria, *, idle_days: float, rate_per_day: float, floor: float) -> Floats:
     """Return 1 up to `idle_days` without a recall, then exp(-rate x further days), at least `floor`; neutral 1.
 
     Source: memorysync, Staleness Penalty.
     """
-    further = np.maximum(age(batch, need, "accessed_at") / DAY - idle_days, 0.0)
+    further = np.maximum(age(batch, criteria, "accessed_at") / DAY - idle_days, 0.0)
     return np.maximum(np.exp(-rate_per_day * further), floor)
 
 
 def rehearsed_decay(
     batch: Batch,
-    need: Need,
+    criteria: Criteria,
     *,
     grace_seconds: float,
     lock_per_week: float,
@@ -421,14 +422,14 @@ def rehearsed_decay(
     Otherwise exp(-lambda_eff x age), with age in seconds since the last access, lambda = ln 2 / half-life, lambda_eff =
     lambda / (1 + frequency_weight x f), and f = access_count / max(1, weeks since creation). Source: cmm, Decay.
     """
-    idle = age(batch, need, "accessed_at")
-    frequency = batch["access_count"] / np.maximum(age(batch, need, "created_at") / WEEK, 1.0)
+    idle = age(batch, criteria, "accessed_at")
+    frequency = batch["access_count"] / np.maximum(age(batch, criteria, "created_at") / WEEK, 1.0)
     rate = np.log(2) / (half_life_days * DAY) / (1 + frequency_weight * frequency)
     fresh = (idle <= grace_seconds) | (frequency >= lock_per_week)
     return np.where(fresh, 1.0, np.exp(-rate * idle))
 
 
-def priming(batch: Batch, need: Need, *, boost: float, rate_per_turn: float) -> Floats:
+def priming(batch: Batch, criteria: Criteria, *, boost: float, rate_per_turn: float) -> Floats:
     """Return 1 + boost x exp(-rate x turns since a recall in this session returned the memory); neutral 1.
 
     Source: cmm, Priming Boost.
@@ -436,7 +437,7 @@ def priming(batch: Batch, need: Need, *, boost: float, rate_per_turn: float) -> 
     return 1.0 + boost * np.exp(-rate_per_turn * batch["turns_since_activation"])
 
 
-def graph_proximity(batch: Batch, need: Need, *, per_hop: float, max_hops: int) -> Floats:
+def graph_proximity(batch: Batch, criteria: Criteria, *, per_hop: float, max_hops: int) -> Floats:
     """Return per_hop ^ hops between the query's entities and the memory, [0, 1]; 0 beyond `max_hops`.
 
     The graph links memories and the entities that they name. A memory that names an entity of the query is 0 hops away,
@@ -465,9 +466,9 @@ def _rows_by_hop(entities: Entities, alive: Floats, max_hops: int) -> list[Codes
     return found
 
 
-def age(batch: Batch, need: Need, clock: str) -> Floats:
+def age(batch: Batch, criteria: Criteria, clock: str) -> Floats:
     """Return the seconds between the instant in column `clock` and now, never negative."""
-    return np.maximum(need.now.timestamp() - batch[clock], 0.0)
+    return np.maximum(criteria.reading.now.timestamp() - batch[clock], 0.0)
 
 
 def _one_rate(path: str, parameters: Mapping[str, Any]) -> None:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Vectors, cosines
-from salience.ports import EDGE, TOKEN_FLOOR, Need
+from salience.extract.reading import Reading
+from salience.ports import EDGE, TOKEN_FLOOR
+from salience.rank.criteria import Criteria
 from salience.rank.signals import NAMED, SIGNALS, Parameter, max_sim
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
@@ -62,7 +64,7 @@ class State:
     """A batch during ranking.
 
     Attributes:
-        profile, batch, need: the input of the ranking.
+        profile, batch, criteria: the input of the ranking.
         rows: intp[m], the remaining rows: ascending before scoring, best first after it.
         dropped_at: int64[n], the number of the stage that dropped a row, or `ALIVE`.
         by: int64[n], the row that caused the drop, or `NOBODY`.
@@ -80,7 +82,7 @@ class State:
 
     profile: Profile
     batch: Batch
-    need: Need
+    criteria: Criteria
     rows: Rows
     dropped_at: Codes
     by: Codes
@@ -96,10 +98,10 @@ class State:
     step: int = 0
 
     @classmethod
-    def start(cls, profile: Profile, batch: Batch, need: Need, tokens: TokenReader | None = None) -> State:
+    def start(cls, profile: Profile, batch: Batch, criteria: Criteria, tokens: TokenReader | None = None) -> State:
         """Return the state before the first stage."""
         dropped_at, by = np.full(len(batch), ALIVE), np.full(len(batch), NOBODY)
-        return cls(profile, batch, need, np.arange(len(batch)), dropped_at, by, tokens=tokens)
+        return cls(profile, batch, criteria, np.arange(len(batch)), dropped_at, by, tokens=tokens)
 
     @property
     def alive(self) -> Mask:
@@ -149,7 +151,7 @@ class Stage:
 
 def expired(state: State) -> State:
     """Drop expired memories. Source: mememory, Filter expired."""
-    return state.keep_where(state.batch["expires_at"] > state.need.now.timestamp())
+    return state.keep_where(state.batch["expires_at"] > state.criteria.reading.now.timestamp())
 
 
 def superseded(state: State) -> State:
@@ -191,7 +193,7 @@ def shortlist(state: State, *, top: int) -> State:
     wanted; only these are candidates for the answer.
     """
     first = score(replace(state, batch=replace(state.batch, late=None)))
-    count = max(top, 2 * state.need.wanted)
+    count = max(top, 2 * state.criteria.wanted)
     kept = first.rows[:count]
     least = float(first.scores[kept[-1]]) if len(first.rows) > count else -np.inf
     kept = np.intersect1d(with_heirs(state.batch, kept), state.rows)
@@ -220,8 +222,8 @@ def late_column(state: State, rows: Rows) -> Floats | None:
     if ids[0] == "":  # no neighbour
         ids, places = ids[1:], places - 1
     column = np.full(len(batch), np.nan)
-    floor = TOKEN_FLOOR if state.need.calibration is None else state.need.calibration.token_floor
-    column[rows] = max_sim(state.need.query_tokens, state.tokens(ids.tolist()), places, floor)
+    floor = TOKEN_FLOOR if state.criteria.calibration is None else state.criteria.calibration.token_floor
+    column[rows] = max_sim(state.criteria.tokens, state.tokens(ids.tolist()), places, floor)
     return column
 
 
@@ -233,15 +235,19 @@ def score(state: State) -> State:
     comes last, since an order such as "the latest" ranks only rows whose other signals are near those of the best row.
     """
     batch, known = state.batch.with_columns(alive=state.alive), state.parts
-    parts, sums, weights = dict[str, Floats](), np.zeros(len(batch)), state.profile.weights(state.need.intent.name)
-    cue, ordered_from = state.need.intent.time, state.ordered_from
+    parts, sums, weights = (
+        dict[str, Floats](),
+        np.zeros(len(batch)),
+        state.profile.weights(state.criteria.reading.intent.name),
+    )
+    cue, ordered_from = state.criteria.reading.intent.time, state.ordered_from
     for term in sorted(state.profile.terms, key=lambda term: term.signal == TIME):
         is_known = term.label in known and term.signal != LATE
         if term.signal == TIME and cue is not None and cue.order and not is_known:
             ordered_from = NAMED * float(sums[state.rows].max(initial=0.0))
             batch = batch.with_columns(ordered=state.alive & (sums >= ordered_from))
         formula = SIGNALS[term.signal].formula
-        parts[term.label] = known[term.label] if is_known else formula(batch, state.need, **term.parameters)
+        parts[term.label] = known[term.label] if is_known else formula(batch, state.criteria, **term.parameters)
         if term.combine == "sum":
             sums += weights[term.label] * parts[term.label]
     return scored(replace(state, ordered_from=ordered_from), parts)
@@ -249,7 +255,7 @@ def score(state: State) -> State:
 
 def scored(state: State, parts: Mapping[str, Floats]) -> State:
     """Return the state with the scores computed from `parts`, the values of each signal by label."""
-    terms, weights = state.profile.terms, state.profile.weights(state.need.intent.name)
+    terms, weights = state.profile.terms, state.profile.weights(state.criteria.reading.intent.name)
     summed, factors = np.zeros(len(state.batch)), np.ones(len(state.batch))
     for term in terms:
         if term.combine == "sum":
@@ -267,13 +273,17 @@ def best_first(scores: np.ndarray, rows: Rows) -> Rows:
 
 def similarity_floor(state: State) -> State:
     """Drop memories whose similarity alone is below `min_score`. Source: memlayer, Cosine Similarity."""
-    similarity = SIGNALS["similarity"].formula(state.batch, state.need)
-    return state if state.need.min_score is None else state.keep_where(similarity >= state.need.min_score - EDGE)
+    similarity = SIGNALS["similarity"].formula(state.batch, state.criteria)
+    return (
+        state if state.criteria.min_score is None else state.keep_where(similarity >= state.criteria.min_score - EDGE)
+    )
 
 
 def threshold(state: State) -> State:
     """Drop memories whose score is below `min_score`. Source: memlayer, Tuning min_score; cmm, Threshold."""
-    return state if state.need.min_score is None else state.keep_where(state.scores >= state.need.min_score - EDGE)
+    return (
+        state if state.criteria.min_score is None else state.keep_where(state.scores >= state.criteria.min_score - EDGE)
+    )
 
 
 def nonzero(state: State) -> State:
@@ -294,7 +304,7 @@ def same_statement(state: State) -> State:
         return state
     kept, fallen, first = 0, dict[int, int](), dict[int, int]()
     for row in state.rows.tolist():
-        if kept == state.need.wanted:
+        if kept == state.criteria.wanted:
             break
         made = _of_kinds(distinctions.of_row(row), "same")
         keeper = first.setdefault(made[0], row) if made else row  # nothing is known of a memory of an older process
@@ -322,11 +332,11 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     needs. Source: memorysync, Semantic Dedup Threshold; `covers` is an addition, since embedding models hardly see such
     differences.
     """
-    vectors, calibration = state.batch.vectors, state.need.calibration
+    vectors, calibration = state.batch.vectors, state.criteria.calibration
     least = calibration.paraphrase if paraphrase is None and calibration else paraphrase
     if vectors is None or least is None or state.batch.distinctions is None:
         return state
-    kept, fallen, wanted = list[int](), dict[int, int](), state.need.wanted
+    kept, fallen, wanted = list[int](), dict[int, int](), state.criteria.wanted
     ahead = iter(state.rows.tolist())
     while block := list(islice(ahead, min(wanted - len(kept), BLOCK))):
         again = _keepers(vectors, state.batch.distinctions, [*kept, *block], len(kept), least - EDGE)
@@ -395,9 +405,9 @@ def _is_subsequence(part: Iterable[int], whole: Iterable[int]) -> bool:
 def spread(state: State, *, factor: float, hops: int, neighbours: int, links: int) -> State:
     """Pass a share of the best scores on to neighbouring memories, and sort again.
 
-    Each of the first `need.limit` rows passes `factor` of its score per hop to its `neighbours` nearest rows by cosine,
-    and to the `links` nearest rows that name one of its entities. A row keeps the larger of its own score and the one
-    passed on. Rows that an earlier stage dropped stay out, except those below the threshold.
+    Each of the first `Criteria.limit` rows passes `factor` of its score per hop to its `neighbours` nearest rows by
+    cosine, and to the `links` nearest rows that name one of its entities. A row keeps the larger of its own score and
+    the one passed on. Rows that an earlier stage dropped stay out, except those below the threshold.
 
     Source: cmm, Spreading Activation.
     """
@@ -411,7 +421,7 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     reached: dict[int, Spread] = {}
     frontier = {
         int(row): Spread(int(row), float(state.scores[row]), factor, 0, "neighbour")
-        for row in state.rows[: state.need.limit]
+        for row in state.rows[: state.criteria.limit]
     }
     for hop in range(1, hops + 1):
         found: dict[int, Spread] = {}
@@ -454,10 +464,10 @@ def replaced(state: State, *, sure: float, lift: float) -> State:
 
     Of a relation with the probability p, the memory that gains has the expected score p x the other's + (1 - p) x its
     own; it gains only if that is at least `sure` x the other's. No memory gains from one that has something that the
-    query names and it lacks itself (`Need.specifics`): the literal question wins. A memory that a caller replaced is
+    query names and it lacks itself (`Reading.specifics`): the literal question wins. A memory that a caller replaced is
     not in the answer, so the newer one takes its place for every question.
     """
-    batch, need = state.batch, state.need
+    batch, reading = state.batch, state.criteria.reading
     if batch.successors is None:
         return state
     older = np.flatnonzero(batch.successors != "")
@@ -470,7 +480,7 @@ def replaced(state: State, *, sure: float, lift: float) -> State:
     gone = dict(zip(older[said].tolist(), np.where(there, newer, NOBODY)[said].tolist(), strict=True))
     usable = there & alive[older] & alive[newer]
     usable &= (state.factors[older] > 0) & (state.factors[newer] > 0)
-    if need.tense == "past":
+    if reading.tense == "past":
         usable &= said
     return _passed_on(state, older[usable], newer[usable], said[usable], sure, lift).drop(gone)
 
@@ -481,17 +491,17 @@ def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, 
     Each further link of a chain lifts the score by the square root of the lift before, so that a whole chain lifts it
     by less than `lift` ^ 2, which `bounds` relies on.
     """
-    need, batch = state.need, state.batch
-    backwards = np.full(len(older), need.tense == "former") & ~said
+    reading, batch = state.criteria.reading, state.batch
+    backwards = np.full(len(older), reading.tense == "former") & ~said
     given, taking = np.where(backwards, newer, older), np.where(backwards, older, newer)
     chance = batch["replaced"][older]
     expected = chance * state.scores[given] + (1.0 - chance) * state.scores[taking]
-    lacking = _lacks(need, batch, given, taking) | (expected < (sure - EDGE) * state.scores[given])
+    lacking = _lacks(reading, batch, given, taking) | (expected < (sure - EDGE) * state.scores[given])
     kept = said | ~lacking
     given, taking, backwards = given[kept], taking[kept], backwards[kept]
     order = np.lexsort((batch["created_at"][given] * np.where(backwards, -1, 1), backwards))
     scores, gained, lifts, own = state.scores.copy(), dict[int, Spread](), dict[int, float](), np.ones(len(batch))
-    weights = state.profile.weights(need.intent.name)
+    weights = state.profile.weights(reading.intent.name)
     for term in state.profile.terms:
         if term.signal in OWN and term.combine == "product":
             own *= state.parts[term.label] ** weights[term.label]
@@ -507,12 +517,12 @@ def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, 
     return replace(state, rows=best_first(scores, state.rows), scores=scores, spread={**state.spread, **gained})
 
 
-def _lacks(need: Need, batch: Batch, given: Rows, taking: Rows) -> Mask:
-    """Return bool[n], whether a row of `given` has a term of `need.specifics` that the row of `taking` lacks."""
+def _lacks(reading: Reading, batch: Batch, given: Rows, taking: Rows) -> Mask:
+    """Return bool[n], whether a row of `given` has a term of `reading.specifics` that the row of `taking` lacks."""
     lacks = np.zeros(len(given), np.bool_)
     if batch.lexicon is not None:
-        for term in need.specifics:
-            holding = batch.lexicon.postings.of_term(need.terms.index(term))[0]
+        for term in reading.specifics:
+            holding = batch.lexicon.postings.of_term(reading.terms.index(term))[0]
             lacks |= np.isin(given, holding) & ~np.isin(taking, holding)
     return lacks
 
@@ -543,9 +553,9 @@ def cut_off(state: State, **rule: float) -> State:
     something that the named speaker never mentioned, and the stage drops all. A `min_score` from the caller replaces
     these rules. For a query without a vector, all memories with a score stay.
     """
-    if state.need.min_score is not None or not len(state.rows):
+    if state.criteria.min_score is not None or not len(state.rows):
         return state
-    if state.need.vector is None:
+    if state.criteria.vector is None:
         return state.keep_where(state.scores > 0)
     return state.keep_where(state.scores >= least_fit(state, **rule))
 
@@ -574,7 +584,7 @@ def cut_off_scores(
 
 def without_speaker(state: State) -> Floats:
     """Return float64[n], the scores without the contribution of the signal `speaker`."""
-    scores, weights = state.scores, state.profile.weights(state.need.intent.name)
+    scores, weights = state.scores, state.profile.weights(state.criteria.reading.intent.name)
     for term in state.profile.terms:
         if term.signal == "speaker" and term.combine == "sum":
             scores = scores - weights[term.label] * state.parts[term.label] * state.factors
@@ -582,8 +592,8 @@ def without_speaker(state: State) -> Floats:
 
 
 def trim(state: State) -> State:
-    """Keep the first `need.wanted` rows."""
-    return state if len(state.rows) <= state.need.wanted else state.keep(state.rows[: state.need.wanted])
+    """Keep the first `Criteria.wanted` rows."""
+    return state if len(state.rows) <= state.criteria.wanted else state.keep(state.rows[: state.criteria.wanted])
 
 
 STAGES: Final[Mapping[str, Stage]] = {

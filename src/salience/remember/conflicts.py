@@ -10,8 +10,10 @@ import numpy as np
 
 from salience.batch import Vectors32, cosines
 from salience.extract.conflicts import relation
-from salience.ports import EDGE, Calibration, Need, Services, Stored
+from salience.extract.reading import Reading
+from salience.ports import EDGE, RAW, Calibration, Need, Services, Stored
 from salience.ports import Near as NearVectors
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.stages import State, expired, superseded
 from salience.records import Contradiction, Label, Memory, Scope
@@ -33,8 +35,6 @@ SAME_TEXT: Final = 0.99
 """Raw cosine above which a memory may have the same text; the caller compares the texts themselves."""
 DISMISSED: Final = "salience_dismissed"
 """Name in a memory's metadata of the problems that a person settled: see `maintain.review`."""
-RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
-"""Calibration that leaves a cosine as it is."""
 Near = list[tuple[float, Memory]]
 """Neighbours of a memory with their raw cosine."""
 
@@ -100,7 +100,7 @@ def alike_by_words(
     batch = services.store.gather(need)
     if batch.lexicon is None:
         return [[] for _ in memories]
-    state = superseded(expired(State.start(profile, batch, need)))
+    state = superseded(expired(State.start(profile, batch, Criteria(reading=Reading(now=now)))))
     found: list[Near] = []
     for terms in texts:
         shared = np.zeros(len(batch), np.intp)
@@ -139,8 +139,7 @@ def near_ids(
     batch = services.store.gather(need)
     if not len(batch) or batch.vectors is None:
         return [[] for _ in embedded], frozenset()
-    state = State.start(profile, batch, need)
-    state = superseded(expired(state))
+    state = superseded(expired(State.start(profile, batch, Criteria(reading=Reading(now=now)))))
     if hides:
         state = state.keep_where(batch["replaced"] < 1.0 - EDGE)
     ids = [str(batch.ids[row]) for row in state.rows]

@@ -23,24 +23,25 @@ from kernels import KERNELS, computed_by
 from salience.access_log import AccessLog
 from salience.batch import Batch
 from salience.explain.trace import Trace
-from salience.ports import Calibration, Need
+from salience.ports import RAW, Calibration, Need
 from salience.rank import bounds, profiles
 from salience.rank.bounds import is_exact, pruning
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
-from salience.recall import Clock
+from salience.recall import Clock, make_need
 from salience.recall import search as recall_search
 from salience.records import ANY, PERIOD, TIERS, Filter, Intent, Query, Relation, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
-from tests.contract.memories import DIMENSION, NOW, id_of, need, random_unit, stored, unit
+from tests.contract.memories import DIMENSION, NOW, criteria, id_of, random_unit, stored, unit
 
 STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 150)
 """Stores that are made in all; each is asked several things."""
 TERMS, NAMES, SPEAKERS = "abcdefgh", ("ann", "bob", "zoe lee", "atlas"), ("Ann", "Bob", "Zoe Lee")
-PRUNED = [name for name in profiles.NAMES if pruning(profiles.load(name), need()) is not None]
+PRUNED = [name for name in profiles.NAMES if pruning(profiles.load(name), criteria()) is not None]
 
 
 def pick(random, *choices, chances=None):
@@ -199,8 +200,19 @@ CALIBRATIONS = (
 )
 
 
-def asked_for(random: np.random.Generator, profile: Profile) -> Need:
-    """Return a random need of a profile."""
+@dataclass(frozen=True)
+class Asked:
+    """A query, and what a profile reads of it."""
+
+    query: Query
+    criteria: Criteria
+
+    def need(self, profile: Profile, prunes: bool = False) -> Need:
+        return make_need(profile, self.query, self.criteria, prunes)
+
+
+def asked_for(random: np.random.Generator, profile: Profile) -> Asked:
+    """Return a random query of a profile."""
     vector, voice = (random.normal(size=DIMENSION) for _ in range(2))
     some = lambda chance: random.random() < chance  # noqa: E731
     start = NOW - timedelta(days=float(random.integers(0, 300)))
@@ -208,28 +220,29 @@ def asked_for(random: np.random.Generator, profile: Profile) -> Need:
     cue = TimeCue(("then",), **window, order=pick(random, None, "earliest", "latest")) if some(0.4) else None
     cue = replace(cue, fades=some(0.3) and len(window) == 2) if cue else None
     home = {"user_id": pick(random, ANY, ANY, "u1", None), "project": pick(random, ANY, ANY, "p1"), "agent_id": ANY}
-    return Need(
-        scope=Scope(session_id=pick(random, None, "s1"), **home),
-        now=NOW + timedelta(hours=int(random.integers(-3, 4))),
-        filter=Filter() if some(0.7) else filtered(random, start),
-        columns=profile.columns,
-        vector=(vector / np.linalg.norm(vector)).astype(np.float32),
-        first_person_vector=(voice / np.linalg.norm(voice)).astype(np.float32) if some(0.3) else None,
-        terms=tuple(random.permutation([*TERMS, "z"])[: random.integers(0, 5)]) if "terms" in profile.parts else (),
-        windows="windows" in profile.parts,
-        names=tuple(pick(random, *NAMES, "nobody") for _ in range(random.integers(0, 3))),
-        speakers=pick(random, (), (), ("ann",), ("zoe", "bob")),
-        entities="entities" in profile.parts,
-        vectors="vectors" in profile.parts,
-        distinctions="distinctions" in profile.parts,
-        successors="successors" in profile.parts,
-        tense=pick(random, "present", "present", "former", "past"),
-        limit=pick(random, 1, 2, 5, 30),
-        depth=pick(random, None, None, 12),
-        min_score=pick(random, None, None, 0.0, 0.3, 0.8),
-        intent=Intent(PERIOD if window and some(0.5) else "default", time=cue) if cue else Intent(),
-        calibration=pick(random, *CALIBRATIONS),
-        calibrated=profile.threshold_scale == "calibrated",
+    scope = Scope(session_id=pick(random, None, "s1"), **home)
+    calibration = pick(random, *CALIBRATIONS)
+    now = NOW + timedelta(hours=int(random.integers(-3, 4)))
+    filter = Filter() if some(0.7) else filtered(random, start)
+    terms = tuple(random.permutation([*TERMS, "z"])[: random.integers(0, 5)]) if "terms" in profile.parts else ()
+    return Asked(
+        Query(text=" ".join(terms) or "?", scope=scope, filter=filter),
+        criteria(
+            now=now,
+            vector=(vector / np.linalg.norm(vector)).astype(np.float32),
+            first_person_vector=(voice / np.linalg.norm(voice)).astype(np.float32) if some(0.3) else None,
+            terms=terms,
+            every_term=terms,
+            names=tuple(pick(random, *NAMES, "nobody") for _ in range(random.integers(0, 3))),
+            speakers=pick(random, (), (), ("ann",), ("zoe", "bob")),
+            tense=pick(random, "present", "present", "former", "past"),
+            limit=pick(random, 1, 2, 5, 30),
+            depth=pick(random, None, None, 12),
+            min_score=pick(random, None, None, 0.0, 0.3, 0.8),
+            intent=Intent(PERIOD if window and some(0.5) else "default", time=cue) if cue else Intent(),
+            calibration=calibration,
+            scale=calibration if profile.threshold_scale == "calibrated" else RAW,
+        ),
     )
 
 
@@ -260,36 +273,33 @@ def lowered(random: np.random.Generator):
         yield
 
 
-def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool) -> tuple[Any, ...]:
+def answer(store: Store, profile: Profile, asked: Asked, prunes: bool) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
-    services.calibration = asked.calibration
-    query = Query(text=text or "?", scope=asked.scope)
-    ranked = recall_search(services, profile, query, (text,), asked, Clock(), prunes)
+    ranked, need = recall_search(store.services(), profile, asked.query, asked.criteria, Clock(), prunes)
     batch = ranked.batch
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
         batch.ids[ranked.rows].tolist(),
         details(ranked, ranked.rows),
         {id: absorbed[id] for id in batch.ids[ranked.rows] if id in absorbed},
-        is_exact(ranked),
+        is_exact(ranked, need.pruning),
     )
 
 
-def assert_it_is_that_of_all(store: Store, profile: Profile, asked: Need) -> bool:
+def assert_it_is_that_of_all(store: Store, profile: Profile, asked: Asked) -> bool:
     """Assert all laws for one question; return whether some memory was left out."""
-    services, text = store.services(), " ".join(asked.terms)
-    whole = answer(services, profile, asked, text, prunes=False)
+    whole = answer(store, profile, asked, prunes=False)
     assert whole[-1]
-    assert answer(services, profile, asked, text, prunes=True) == whole
-    rule = pruning(profile, asked)
-    return rule is not None and assert_what_is_left_out_scores_less(store, profile, replace(asked, pruning=rule))
+    assert answer(store, profile, asked, prunes=True) == whole
+    need = asked.need(profile, prunes=True)
+    return need.pruning is not None and assert_what_is_left_out_scores_less(store, profile, asked.criteria, need)
 
 
-def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: Need) -> bool:
-    part, everything = store.gather(asked), store.gather(replace(asked, pruning=None))
+def assert_what_is_left_out_scores_less(store: Store, profile: Profile, criteria: Criteria, need: Need) -> bool:
+    part, everything = store.gather(need), store.gather(replace(need, pruning=None))
     if part.floor is None:
         return False
-    before = Trace.of(profile, everything, asked).states[profile.stages.index("score") + 1]
+    before = Trace.of(profile, everything, criteria).states[profile.stages.index("score") + 1]
     alive = before.dropped_at == ALIVE
     for unknown in {"similarity_floor", "shortlist"}.intersection(profile.stages):  # a store does not know these
         alive |= before.dropped_at == profile.stages.index(unknown)
@@ -301,7 +311,8 @@ def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: N
     assert_they_are_told_alike(part, everything.take(rows))
     alive[rows] = False
     embedded = part.columns.get("embedded", np.ones(1, np.bool_)).all()
-    weighs_alike = before.need.intent == asked.intent  # else the period is empty, and other weights count
+    # else the period is empty, and other weights count
+    weighs_alike = before.criteria.reading.intent == criteria.reading.intent
     assert not alive.any() or scores[alive].max() < part.floor or not embedded or not weighs_alike
     return bool(alive.any())
 
@@ -349,7 +360,7 @@ def test_the_nearest_are_brought_and_none_left_out_is_nearer_than_is_told(kernel
     with computed_by(kernel), lowered(random):
         store, profile = filled(shape, random), profiles.load("mememory")
         for count in (0, 1, 2, 7, 30):
-            asked = replace(asked_for(random, profile), candidates=count, columns=profile.columns | {"embedded"})
+            asked = replace(asked_for(random, profile).need(profile), candidates=count)
             part, everything = store.gather(asked), store.gather(replace(asked, candidates=None))
             nearest = np.argsort(-everything["cosine"], kind="stable")[:count]
             wanted = np.union1d(nearest, np.flatnonzero(~everything["embedded"]))
@@ -374,12 +385,12 @@ def holding(*items: Any, activations: Activations = Activations()) -> Store:
     return Store(index, activations)
 
 
-def plain(profile: Profile, **values: Any) -> Need:
-    """Return a need of a profile without terms."""
-    parts = {name: (name in profile.parts) for name in ("windows", "entities", "vectors", "distinctions", "successors")}
-    scale = profile.threshold_scale == "calibrated"
-    given: dict[str, Any] = {"vector": unit(1), "calibration": CALIBRATIONS[0], **parts, **values}
-    return Need(scope=Scope(), now=NOW, columns=profile.columns, calibrated=scale, **given)
+def plain(profile: Profile, text: str = "?", filter: Filter = Filter(), **values: Any) -> Asked:
+    """Return a query of a profile without terms, unless they are given."""
+    calibration = values.setdefault("calibration", CALIBRATIONS[0])
+    scale = calibration if profile.threshold_scale == "calibrated" else RAW
+    found = criteria(**{"vector": unit(1), "every_term": tuple(text.split()), "scale": scale, **values})
+    return Asked(Query(text=text, scope=Scope(), filter=filter), found)
 
 
 LINE = Calibration((0.0, 1.0), (0.0, 1.0), 0.95, "test")
@@ -402,10 +413,9 @@ def test_what_waits_for_its_vector_is_held_against_the_best_of_all_by_words():
     waiting = stored(2, None, terms=("tea", "cup", "set"))
     with patch.object(search, "_UNPRUNED", 0):
         store = holding(far, waiting, *(said(number, unit(1, number)) for number in range(3, 400)))
-        asked = plain(ZEROMEMORY, min_score=None, limit=3)
-        text, services = "tea", store.services()
-        whole = answer(services, ZEROMEMORY, asked, text, prunes=False)
-        assert answer(services, ZEROMEMORY, asked, text, prunes=True) == whole
+        asked = plain(ZEROMEMORY, "tea", min_score=None, limit=3)
+        whole = answer(store, ZEROMEMORY, asked, prunes=False)
+        assert answer(store, ZEROMEMORY, asked, prunes=True) == whole
 
 
 def test_what_waits_for_its_vector_raises_no_floor():
@@ -415,11 +425,11 @@ def test_what_waits_for_its_vector_raises_no_floor():
         lines.append(said(number, unit(1), weight=0.1, session_id=f"s{number}", turn=1))
         lines.append(stored(number + 1, None, terms=(), session_id=f"s{number}", turn=2))
     some, far = said(40, unit(0.493, 0.87)), [said(number, unit(-1)) for number in range(41, 45)]
-    asked = plain(PRECISE, terms=("pot",), calibration=LINE)
+    asked = plain(PRECISE, "pot", terms=("pot",), calibration=LINE)
     with patch.object(search, "_UNPRUNED", 0), patch.object(search, "_SCORED_FIRST", 1):
         store = holding(*lines, some, *far)
-        assert answer(store.services(), PRECISE, asked, "pot", prunes=False)[0] == [id_of(40)]
-        assert answer(store.services(), PRECISE, asked, "pot", prunes=True)[0] == [id_of(40)]
+        assert answer(store, PRECISE, asked, prunes=False)[0] == [id_of(40)]
+        assert answer(store, PRECISE, asked, prunes=True)[0] == [id_of(40)]
 
 
 def test_turns_are_told_whatever_the_order_in_which_memories_were_stored():
@@ -440,6 +450,6 @@ def test_what_has_the_content_is_looked_for_though_it_scores_less_than_those_who
     asked = plain(PRECISE, speakers=("ann",), calibration=LINE)
     for cosine, count in ((0.2, 0), (0.4, 5)):
         store = holding(*named, *others, said(600, unit(cosine, 0.9)))
-        assert len(answer(store.services(), PRECISE, asked, "", prunes=False)[0]) == count
-        assert len(answer(store.services(), PRECISE, asked, "", prunes=True)[0]) == count
+        assert len(answer(store, PRECISE, asked, prunes=False)[0]) == count
+        assert len(answer(store, PRECISE, asked, prunes=True)[0]) == count
         assert assert_it_is_that_of_all(store, PRECISE, asked)

@@ -59,7 +59,7 @@ def scores(
     scope, level = keywords.scope(services.tenant, where)
     chosen = (engine.profile if profile is None else profiles.load(profile)).with_weights(weights or {})
     request = Query(text=query, scope=scope, filter=Filter(level=level, **conditions), dry_run=dry_run, **given)
-    trace = trace_recall(services, chosen, request)
+    trace, _ = trace_recall(services, chosen, request)
     found, ranked = verdicts(trace), trace.ranked
     names, counts = np.unique(found.stage.astype(str), return_counts=True)
     by_stage = dict(zip(names.tolist(), counts.tolist(), strict=True))

@@ -299,7 +299,7 @@ class Search:
         view = self.view
         approximate, error = self._approximate_cosines()
         levels = np.arange(1, 2 * _LEVELS + 2) / _LEVELS - 1 + error  # the end of each step
-        related = self.need.related(levels).astype(np.float32)
+        related = pruning.scale.similarity(levels).astype(np.float32)
         bound = np.float32(pruning.similarity) * related.take(_levels(approximate), mode="clip")
         if pruning.context_similarity:
             padded = np.append(approximate, np.float32(0))
@@ -311,7 +311,7 @@ class Search:
         """Return the sum of the known channels of some memories, float64[k], and their cosines, float64[2, k]."""
         with_context = pruning.context_similarity > 0 or "context_cosine" in self.need.columns
         measured = self.context_cosines(places) if with_context else np.stack([self.cosines(places)] * 2)
-        own, context = self.need.related(measured)
+        own, context = pruning.scale.similarity(measured)
         scores = others[places] + pruning.similarity * own
         if pruning.context_similarity:
             scores += pruning.context_similarity * context

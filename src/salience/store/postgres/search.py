@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Select, select
 
 from salience.batch import CONTEXT_RADIUS, WINDOW_RADIUS, Batch, Floats, Lexicon, Vectors32
 from salience.ports import Need, SessionSpan
-from salience.records import PERIOD, Filter, Scope
+from salience.records import Filter, Scope
 from salience.store import sql_store
 from salience.store.index import Activations, Index, gather
 from salience.store.index.view import view_of
@@ -196,7 +196,7 @@ class Search:
         queries: list[Select[Any]] = []
         if need.latest or need.vector is None:  # without a vector, only words lead to a memory
             queries.append(statements.latest(self.scope, need.filter, reach))
-        if (cue := need.intent.time) is not None and need.intent.name == PERIOD:
+        if (cue := need.period) is not None:
             window = need.filter.within(cue.told_from or cue.start, cue.told_until or cue.end)
             queries += [statements.latest(self.scope, window, reach)] if window else []
             if cue.sessions is None:
