@@ -278,7 +278,7 @@ Source = Annotated[str, NAME, "the other system whose export it is; default: lin
 OnError = Annotated[
     Literal["stop", "skip"],
     text(enum=["stop", "skip"]),
-    "at an invalid record: `stop` stores nothing, `skip` leaves it out",
+    "at an invalid record: `stop` stores nothing, `skip` leaves it out; default: `skip` with a source, else `stop`",
 ]
 Model = Annotated["str | Embedder", Local(), "the model, or its name; default: the connection's"]
 Pairs = Annotated[

@@ -384,12 +384,13 @@ class Engine(Verbs):
         file: files.File,
         *,
         source: str | None,
-        on_error: str,
+        on_error: str | None,
         dry_run: bool,
         progress: files.Progress | None,
         **where: Any,
     ) -> TransferReport:
-        skip = checks.choice("on_error", on_error, ("stop", "skip")) == "skip"
+        chosen = on_error if on_error is not None else "stop" if source is None else "skip"
+        skip = checks.choice("on_error", chosen, ("stop", "skip")) == "skip"
         home, dry = self._home(where), checks.flag("dry_run", dry_run)
         if source is not None:
             with importers.records(source, file) as items:

@@ -75,6 +75,13 @@ def wrong_type(field: str, value: object, remedy: str) -> InputError:
     return InputError(field, Words(name), remedy, f"has the type {name}")
 
 
+def cannot_open(file: object, error: Exception) -> InputError:
+    """Return the error for a file that cannot be opened or read."""
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    problem = f"{shown(str(file))} cannot be opened: {reason or type(error).__name__}"
+    return InputError("file", str(file), "Give a file that can be opened.", problem)
+
+
 def unknown(field: str, value: object, choices: Iterable[str], remedy: str | None = None) -> InputError:
     """Return the error for a value that is not among the choices; the default remedy lists them."""
     problem = f"{shown(value)} is unknown" if isinstance(value, str) and value else None
@@ -101,15 +108,15 @@ class ProfileError(InputError):
 class ImportLineError(InputError):
     """Invalid line of an imported file, or record of another system's export; `line` is its number from 1.
 
-    `unit` is `line` or `record`.
+    `unit` is `line` or `record`, and `file` the name of its file if the export is a folder or a ZIP file.
     """
 
     _between = ": "
 
-    def __init__(self, line: int, reason: str, remedy: str, unit: str = "line") -> None:
-        self.line, self.unit = line, unit
+    def __init__(self, line: int, reason: str, remedy: str, unit: str = "line", file: str = "") -> None:
+        self.line, self.unit, self.file = line, unit, file
         problem = Words(reason.rstrip("."))
-        super().__init__(f"{unit} {line}", problem, remedy, shown(problem))
+        super().__init__(f"{unit} {line}{file and f' of {file}'}", problem, remedy, shown(problem))
 
 
 class NotFoundError(SalienceError, LookupError):

@@ -57,6 +57,10 @@ ENGLISH_STOPWORDS: Final = frozenset(
 )
 """Function words (the field's usual English list, after Porter's Snowball site); content words are all kept."""
 
+BOUNDARIES: Final = tuple(map(re.compile, (r"\n\s*\n", r"\n", r"[.!?][\"')\]]*\s|[。！？]", r"\s")))
+"""Ends of a paragraph, a line, a sentence and a word: where to split a long message, best first."""
+LEAST_PART: Final = 4
+"""A part shorter than the limit divided by this is split at the next best boundary instead."""
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _HIDDEN_SIGNS: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
@@ -618,3 +622,24 @@ def same_text(content: str) -> str:
 def content_hash(content: str) -> str:
     """Return the sha256 of `content` in UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(content.encode("utf-8")).hexdigest()
+
+
+def split(text: str, limit: int) -> Sequence[str]:
+    """Return `text` in order as parts of at most `limit` bytes in UTF-8; only white space between parts is lost.
+
+    Each part ends at a paragraph, else a line, a sentence or a word, else at the limit.
+    """
+    parts, start = [], 0
+    while start < len(text):
+        window = text[start : start + limit].encode()[:limit].decode(errors="ignore") or text[start]
+        end = len(window)
+        if start + end < len(text):
+            for boundary in BOUNDARIES:
+                end = max((match.end() for match in boundary.finditer(window)), default=0)
+                if end >= len(window) // LEAST_PART:
+                    break
+            end = end or len(window)
+        if not window[:end].isspace():
+            parts.append(window[:end])
+        start += end
+    return parts

@@ -850,7 +850,7 @@ class Verbs:
         file: args.File,
         *,
         source: args.Source | None = None,
-        on_error: args.OnError = "stop",
+        on_error: args.OnError | None = None,
         dry_run: args.DryRun = False,
         progress: args.OnProgress | None = None,
         environment: args.Environment = "default",
@@ -862,9 +862,9 @@ class Verbs:
     ) -> records.TransferReport:
         """Store the memories of an export, drafts as lines of JSON, or another system's export; return the counts.
 
-        `source` is one of `salience.transfer.importers.SOURCES`; a source in `FOLDERS` there is read from a folder. The
-        scope is for drafts and records that name none. At an invalid line or record, `on_error="stop"` raises, and
-        `"skip"` reports it and continues.
+        `source` is one of `salience.transfer.importers.SOURCES`, whose export may be a file, a folder or a ZIP file.
+        The scope is for drafts and records that name none. At an invalid line or record, `on_error="stop"` raises, and
+        `"skip"`, the default with a source, reports it and continues.
         """
 
     @verb("", "admin", is_store_wide=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -173,9 +174,22 @@ def test_the_export_of_another_system_comes_in_once(run, run_json, written, tmp_
 
 def test_broken_records_are_listed_and_the_sources_named(run, written, tmp_path):
     path = written("mem0.json", json.dumps({"results": [*MEM0["results"], {"id": "x"}]}))
-    assert "record 4: memory is missing or has no text" in run("import", "--from", "mem0", path, code=2).stderr
-    printed = run("import", "--from", "mem0", path, "--on-error", "skip").stdout
+    stopped = run("import", "--from", "mem0", path, "--on-error", "stop", code=2).stderr
+    assert "record 4: memory is missing or has no text" in stopped
+    printed = run("import", "--from", "mem0", path).stdout
     assert "record 4: memory is missing" in printed
     assert "imported 3 memories, 1 skipped: " in printed
     assert "Choose one of: chatgpt, " in run("import", "--from", "mem", path, code=2).stderr
-    assert "is not read from folders" in run("import", "--from", "mem0", str(tmp_path), code=2).stderr
+
+
+def test_a_zip_file_and_a_folder_are_read_as_they_come(run, written, tmp_path):
+    folder = tmp_path / "export"
+    folder.mkdir()
+    (folder / "page1.json").write_text(json.dumps(MEM0))
+    (folder / "page2.json").write_text(json.dumps([{"id": "x", "memory": "of another page"}, {"id": "y"}]))
+    packed = shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
+    printed = run("import", "--from", "mem0", packed).stdout
+    assert f"{packed}: record 2 of page2.json: memory is missing or has no text." in printed
+    assert "imported 4 memories, 1 skipped: " in printed
+    assert "imported 0 memories, 4 already there, 1 skipped: " in run("import", "--from", "mem0", str(folder)).stdout
+    assert "is no ChatGPT export" in run("import", "--from", "chatgpt", str(folder / "page1.json"), code=2).stderr

@@ -16,7 +16,7 @@ from salience import settings
 from salience.cli import app, hook
 from salience.models import registry
 from salience.records import ANY
-from salience.transfer.importers import claude_code
+from salience.transfer.importers import records
 
 RULE = "The uploader of invoices must never retry more than three times, or the vendor blocks our account."
 DONE = "The uploader of invoices now stops after three attempts."
@@ -79,12 +79,12 @@ class Agent:
         }
         assert self.send(session, self.stop_event, *options, **extra[self.client]) is None
 
-    def write(self, session, role, content):
+    def write(self, session, role, content, **marks):
         """Append a line to the session log, as Claude Code does."""
         with self.log(session).open("a", encoding="utf-8") as opened:
             number = opened.tell()
             line = {"type": role, "uuid": f"{session}-{number}", "sessionId": session, "cwd": str(self.folder)}
-            line |= {"timestamp": "2026-11-01T10:00:00Z", "message": {"role": role, "content": content}}
+            line |= {"timestamp": "2026-11-01T10:00:00Z", "message": {"role": role, "content": content}, **marks}
             opened.write(json.dumps(line) + "\n")
 
     def context(self, event, printed):
@@ -194,11 +194,14 @@ def test_only_new_turns_of_a_log_are_stored_and_embedded(agent_in, monkeypatch):
         agent.write("first", "user", f"Remember the number {number}")
     agent.write("first", "user", "<command-name>/clear</command-name>")
     agent.write("first", "user", [{"type": "tool_result", "content": "secret output"}])
+    agent.write("first", "user", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    agent.write("first", "assistant", [{"type": "text", "text": "API Error: 529"}], isApiErrorMessage=True)
     agent.write("first", "user", "word " * 30_000)  # over the limit of one memory: stored in parts
     agent.stop("first", "Three numbers.")
     before = agent.stored()
     assert [text for _, text in before[:3]] == [f"Remember the number {number}" for number in range(3)]
     assert len(before) > 5
+    assert not any("interrupted" in text or "API Error" in text for _, text in before)
     assert before[-1] == ("assistant", "Three numbers.")
 
     embedded = []
@@ -219,7 +222,8 @@ def test_keys_are_those_of_an_import_of_the_log(agent_in):
     agent.stop("first", DONE)
     with salience.connect(agent.store) as memory:
         stored = [one.key for one in memory.list(project=ANY).memories]
-    assert stored == [item.draft["key"] for item in claude_code.read(agent.log("first"))]
+    with records("claude-code", agent.log("first")) as items:
+        assert stored == [item.draft["key"] for item in items]
 
 
 SECRET = "the secret of the prompt"

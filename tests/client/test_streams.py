@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 
 import httpx
 import pytest
@@ -105,11 +106,12 @@ def test_the_export_of_another_system_is_sent_as_it_is(through, where, tmp_path)
     (tmp_path / "mem0.json").write_text(json.dumps([*items, {"id": "broken"}]))
     project = {"project": where["user_id"]}
     with pytest.raises(ImportLineError, match=r"^record 4: ") as caught:
-        memory.import_(tmp_path / "mem0.json", source="mem0", **project)
+        memory.import_(tmp_path / "mem0.json", source="mem0", on_error="stop", **project)
     assert (caught.value.line, caught.value.unit) == (4, "record")
     for dry_run, counts in ((True, (3, 0)), (False, (3, 0)), (False, (0, 3))):
         with (tmp_path / "mem0.json").open("rb") as file:
-            report = memory.import_(file, source="mem0", on_error="skip", dry_run=dry_run, **project)
+            report = memory.import_(file, source="mem0", dry_run=dry_run, **project)
+        assert [number for number, _ in report.skipped] == [4]
         assert (report.written, report.unchanged) == counts
         assert report.kinds == ({"fact": 3} if counts[0] else {})
     assert memory.list(user_id="x", **project).memories[0].content == "a fact\r\nof 0"
@@ -117,6 +119,20 @@ def test_the_export_of_another_system_is_sent_as_it_is(through, where, tmp_path)
         memory.import_(tmp_path, source="markdown")
     with pytest.raises(InputError, match="Choose one of: chatgpt"):
         memory.import_(io.StringIO("{}"), source="unknown")
+
+
+def test_a_zip_file_is_sent_as_it_is_and_its_files_are_named(through, where, tmp_path):
+    memory, _ = through()
+    project = {"project": where["user_id"]}
+    with zipfile.ZipFile(tmp_path / "mem0.zip", "w") as archive:
+        archive.writestr(
+            "a.json", json.dumps([{"id": f"zip {where['user_id']}", "memory": "a fact", "user_id": "zip"}])
+        )
+        archive.writestr("b.json", json.dumps([{"id": "broken", "memory": None}]))
+    assert memory.import_(tmp_path / "mem0.zip", source="mem0", **project).written == 1
+    with pytest.raises(ImportLineError, match=r"^record 1 of b\.json: memory is missing") as caught:
+        memory.import_(tmp_path / "mem0.zip", source="mem0", on_error="stop", **project)
+    assert caught.value.file == "b.json"
 
 
 def test_exports_for_other_systems_are_made_here(engine, through, stored, tmp_path):

@@ -98,7 +98,7 @@ def notes(folder: Path, count: int) -> Sample:
         os.utime(path, (at(number).timestamp(),) * 2)
         created[f"{name}\n\n{text}"] = at(number)
     (folder / "zz.md").write_bytes(b"\xff\xff")
-    return Sample(folder, count, {"fact": count}, created, (count + 1,))
+    return Sample(folder, count, {"fact": count}, created, (1,))
 
 
 SAMPLES: Final[Mapping[str, Callable[[Path, int], Sample]]] = {

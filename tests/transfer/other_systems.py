@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
 from salience.batch import Vectors32
+from salience.transfer.importers import records
+from salience.transfer.importers.records import Item
 
 START: Final = datetime(2024, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -80,6 +82,11 @@ def at(number: int) -> datetime:
 
 def iso(number: int) -> str:
     return at(number).isoformat()
+
+
+def read(source: str, file: Path | IO[bytes]) -> list[Item]:
+    with records(source, file) as items:
+        return list(items)
 
 
 def saved(folder: Path, name: str, value: Any) -> Path:
@@ -156,7 +163,7 @@ def mempalace(folder: Path, count: int) -> Sample:
     (folder / "zz").mkdir()
     (folder / "zz" / "odd.md").write_text("# zz / odd\n\n## drawer_empty\n\n---\n\n")
     times = {f"{fact(number)}\n\n## more": at(number) for number in range(count)}
-    return Sample(folder, count, {"context": count}, times, (count + 1,))
+    return Sample(folder, count, {"context": count}, times, (1,))
 
 
 def letta(folder: Path, count: int) -> Sample:

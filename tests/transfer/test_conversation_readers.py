@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from other_systems import read
+
 from salience.lines import as_draft
-from salience.transfer.importers import chatgpt, claude, claude_code
 from salience.transfer.importers.records import Item, Problem, Record
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def test_chatgpt_reads_the_branch_that_ends_in_the_current_node() -> None:
     question = node("q", "root", "user", "Where to?", create_time=MAY.timestamp())
     given_up = node("old", "q", "assistant", "To Rome.")
     shown = node("new", "q", "assistant", "To Oslo.", create_time=MAY.timestamp() + 60)
-    turns = list(chatgpt.read(as_file([chat(question, given_up, shown)])))
+    turns = list(read("chatgpt", as_file([chat(question, given_up, shown)])))
     assert contents(turns) == ["Where to?", "To Oslo."]
     assert [as_draft(turn.draft).speaker for turn in turns] == ["user", "assistant"]
     first = as_draft(turns[0].draft)
@@ -64,39 +65,41 @@ def test_chatgpt_leaves_out_hidden_messages_and_tools() -> None:
     thought["message"]["content"] = {"content_type": "thoughts", "thoughts": [{"summary": "Hm"}]}
     image = node("i", "th", "user", {"content_type": "image_asset_pointer", "asset_pointer": "file-1"})
     both = node("b", "i", "user", {"content_type": "image_asset_pointer"}, "My cat", recipient="all")
-    assert contents(list(chatgpt.read(as_file([chat(hidden, system, code, tool, thought, image, both)])))) == ["My cat"]
+    assert contents(list(read("chatgpt", as_file([chat(hidden, system, code, tool, thought, image, both)])))) == [
+        "My cat"
+    ]
 
 
 def test_a_message_of_chatgpt_without_time_has_that_of_the_one_before() -> None:
     first = node("a", "root", "user", "One", create_time=None)
     second = node("b", "a", "assistant", "Two", create_time=MAY.timestamp() + 5)
     third = node("c", "b", "user", "Three", create_time=None)
-    turns = list(chatgpt.read(as_file([chat(first, second, third)])))
+    turns = list(read("chatgpt", as_file([chat(first, second, third)])))
     assert [turn.draft["created_at"].timestamp() - MAY.timestamp() for turn in turns] == [0, 5, 5]
 
 
 def test_chatgpt_saved_memories_are_no_turns() -> None:
     saved = node("m", "root", "assistant", "User is allergic to nuts.", recipient="bio")
-    (memory,) = chatgpt.read(as_file([chat(saved)]))
+    (memory,) = read("chatgpt", as_file([chat(saved)]))
     draft = as_draft(memory.draft)
     assert (draft.content, draft.kind, draft.speaker) == ("User is allergic to nuts.", "fact", None)
 
 
 def test_chatgpt_without_a_current_node_yields_every_message() -> None:
     nodes = [node("a", "root", "user", "One"), node("b", "a", "assistant", "Two")]
-    assert contents(list(chatgpt.read(as_file([chat(*nodes, current="gone")])))) == ["One", "Two"]
+    assert contents(list(read("chatgpt", as_file([chat(*nodes, current="gone")])))) == ["One", "Two"]
 
 
 def test_chatgpt_branch_with_a_cycle_ends() -> None:
     nodes = [node("a", "b", "user", "One"), node("b", "a", "assistant", "Two")]
-    assert contents(list(chatgpt.read(as_file([chat(*nodes)])))) == ["One", "Two"]
+    assert contents(list(read("chatgpt", as_file([chat(*nodes)])))) == ["One", "Two"]
 
 
 def test_broken_messages_of_chatgpt_are_listed_by_conversation_and_message() -> None:
     broken = node("bad", "root", "user", "One")
     broken["message"]["content"]["parts"] = "One"
     fine = node("b", "bad", "assistant", "Two")
-    first, *found = chatgpt.read(as_file(["no conversation", chat(broken, fine), {"mapping": 3}]))
+    first, *found = read("chatgpt", as_file(["no conversation", chat(broken, fine), {"mapping": 3}]))
     assert isinstance(first, Problem)
     assert [item.number for item in (first, *found)] == [1, 2, 2, 3]
     assert "message bad: parts" in found[0].reason
@@ -114,7 +117,7 @@ def claude_chat(*messages: Any, **more: Any) -> dict[str, Any]:
 
 def test_claude_senders_become_user_and_assistant() -> None:
     messages = (said("a", "human", "One"), said("b", "assistant", "Two"), said("c", "user", "Three"))
-    turns = list(claude.read(as_file([claude_chat(*messages)])))
+    turns = list(read("claude", as_file([claude_chat(*messages)])))
     assert [as_draft(turn.draft).speaker for turn in turns] == ["user", "assistant", "user"]
     first = as_draft(turns[0].draft)
     assert (first.content, first.kind, first.key, first.created_at) == ("One", "turn", "claude:a", MAY)
@@ -131,7 +134,7 @@ def test_claude_text_blocks_are_preferred_and_tools_left_out() -> None:
     ]
     flat = "Two\nThis block is not supported\nlines"
     only_tools = said("b", "assistant", "", content=[{"type": "tool_use", "name": "x", "input": {}}])
-    turns = list(claude.read(as_file([claude_chat(said("a", "assistant", flat, content=blocks), only_tools)])))
+    turns = list(read("claude", as_file([claude_chat(said("a", "assistant", flat, content=blocks), only_tools)])))
     assert contents(turns) == ["Two\nlines"]
 
 
@@ -139,7 +142,7 @@ def test_claude_attachments_bring_their_text() -> None:
     attachment = {"file_name": "notes.txt", "file_size": 9, "extracted_content": "Buy milk."}
     pasted = {"file_name": "", "extracted_content": "A long paste"}
     messages = (said("a", "human", "See this", attachments=[attachment]), said("b", "human", "", attachments=[pasted]))
-    found = contents(list(claude.read(as_file([claude_chat(*messages)]))))
+    found = contents(list(read("claude", as_file([claude_chat(*messages)]))))
     assert found == ["See this\n\nAttachment notes.txt:\nBuy milk.", "Attachment:\nA long paste"]
 
 
@@ -149,9 +152,9 @@ def test_claude_reads_the_current_branch() -> None:
         said("old", "assistant", "To Rome.", parent_message_uuid="a"),
         said("new", "assistant", "To Oslo.", parent_message_uuid="a", created_at="2026-05-01T09:40:00Z"),
     ]
-    assert contents(list(claude.read(as_file([claude_chat(*messages)])))) == ["Where to?", "To Oslo."]
+    assert contents(list(read("claude", as_file([claude_chat(*messages)])))) == ["Where to?", "To Oslo."]
     chosen = claude_chat(*messages, current_leaf_message_uuid="old")
-    assert contents(list(claude.read(as_file([chosen])))) == ["Where to?", "To Rome."]
+    assert contents(list(read("claude", as_file([chosen])))) == ["Where to?", "To Rome."]
 
 
 def test_claude_messages_with_an_unknown_parent_are_all_read() -> None:
@@ -159,12 +162,12 @@ def test_claude_messages_with_an_unknown_parent_are_all_read() -> None:
         said("a", "human", "One", parent_message_uuid="gone"),
         said("b", "human", "Two", parent_message_uuid="lost"),
     ]
-    assert contents(list(claude.read(as_file([claude_chat(*messages)])))) == ["One", "Two"]
+    assert contents(list(read("claude", as_file([claude_chat(*messages)])))) == ["One", "Two"]
 
 
 def test_broken_messages_of_claude_are_listed_by_conversation_and_place() -> None:
     odd = claude_chat(said("a", "robot", "One"), 7, said("c", "human", "Three"))
-    found = list(claude.read(as_file([odd, {"uuid": "u"}, claude_chat()])))
+    found = list(read("claude", as_file([odd, {"uuid": "u"}, claude_chat()])))
     assert [(item.number, isinstance(item, Problem)) for item in found] == [(1, True), (1, True), (1, False), (2, True)]
     assert "message 1: sender" in found[0].reason
 
@@ -178,7 +181,7 @@ def test_claude_memories_and_projects_become_memories() -> None:
     }
     docs = [{"uuid": "d", "filename": "plan.md", "content": "Ship in June.", "created_at": "2026-05-01T09:30:00Z"}]
     project = {"uuid": "p1", "name": "Bridges", "prompt_template": "Answer briefly.", "docs": docs}
-    drafts = [as_draft(item.draft) for item in claude.read(as_file([saved, project])) if isinstance(item, Record)]
+    drafts = [as_draft(item.draft) for item in read("claude", as_file([saved, project])) if isinstance(item, Record)]
     assert [(draft.kind, draft.content) for draft in drafts] == [
         ("fact", "/profile.md\n\nLikes tea."),
         ("fact", "**Work**\n\nAlice builds bridges."),
@@ -197,7 +200,7 @@ def logged(uuid: str, type: str, content: object, **more: Any) -> dict[str, Any]
 
 def test_claude_code_messages_become_turns_of_their_session() -> None:
     blocks = [{"type": "text", "text": "Done."}, {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}]
-    turns = list(claude_code.read(lines(logged("a", "user", "Fix the bug"), "", logged("b", "assistant", blocks))))
+    turns = list(read("claude-code", lines(logged("a", "user", "Fix the bug"), "", logged("b", "assistant", blocks))))
     first, second = (as_draft(turn.draft) for turn in turns)
     assert (first.content, first.speaker, first.key) == ("Fix the bug", "user", "claude-code:a")
     assert (first.scope.session_id, first.created_at, first.tags) == ("s1", MAY, ("shop",))
@@ -220,13 +223,13 @@ def test_claude_code_leaves_out_what_nobody_said() -> None:
         logged("i", "user", "<system-reminder>Use tools.</system-reminder>"),
     ]
     kept = logged("j", "user", "Hello<system-reminder>Use tools.</system-reminder>")
-    assert contents(list(claude_code.read(lines(*unsaid, kept)))) == ["Hello"]
+    assert contents(list(read("claude-code", lines(*unsaid, kept)))) == ["Hello"]
 
 
 def test_the_title_of_a_claude_code_session_has_the_time_of_its_last_message() -> None:
     title = {"type": "summary", "summary": "Fixing the cart", "leafUuid": "a"}
     later = logged("b", "user", "More", timestamp="2026-05-02T09:30:00Z")
-    *_, found = claude_code.read(lines(title, logged("a", "user", "Fix it"), later))
+    *_, found = read("claude-code", lines(title, logged("a", "user", "Fix it"), later))
     draft = as_draft(found.draft)
     assert (found.number, draft.content, draft.kind, draft.created_at) == (1, "Fixing the cart", "context", MAY)
 
@@ -240,7 +243,7 @@ def test_a_folder_of_claude_code_is_read_whole_without_links_out(tmp_path: Path)
     (elsewhere / "three.jsonl").write_bytes(lines(logged("c", "user", "Three")).getvalue())
     (projects / "linked").symlink_to(elsewhere)
     (projects / "shop" / "linked.jsonl").symlink_to(elsewhere / "three.jsonl")
-    found = list(claude_code.read(projects))
+    found = list(read("claude-code", projects))
     assert contents(found) == ["Two", "One"]
     (problem,) = (item for item in found if isinstance(item, Problem))
-    assert (problem.number, problem.reason) == (2, "shop/one.jsonl: line is not JSON")
+    assert (problem.number, problem.file, problem.stops) == (2, "shop/one.jsonl", False)

@@ -10,10 +10,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from other_systems import read
 
 from salience.errors import InputError
 from salience.lines import as_draft
-from salience.transfer.importers import langgraph, mcp_server_memory
+from salience.transfer.importers import langgraph
 from salience.transfer.importers.records import Problem, Record
 
 if TYPE_CHECKING:
@@ -40,35 +41,35 @@ def drafts(items: Any) -> list[Draft]:
 
 
 def test_observations_and_relations_name_their_entities() -> None:
-    first, second, relation = drafts(mcp_server_memory.read(lines(JOHN, WORKS)))
+    records = read("mcp-server-memory", lines(JOHN, WORKS))
+    first, second, relation = drafts(records)
     assert [one.content for one in (first, second, relation)] == [
         "John Smith: Speaks Spanish",
         "John Smith runs",
         "John Smith works at Acme",
     ]
-    assert (first.tags, relation.tags, relation.entities) == (("person",), ("works_at",), ("John Smith", "Acme"))
-    assert first.entities is not None
-    assert "John Smith" in first.entities
+    assert (first.tags, relation.tags) == (("person",), ("works_at",))
+    assert [record.entities for record in records] == [("John Smith",), ("John Smith",), ("John Smith", "Acme")]
     assert first.metadata["original"] == {**JOHN, "observations": ("Speaks Spanish",)}
     assert relation.metadata["original"] == WORKS
 
 
 def test_an_entity_without_observations_is_kept() -> None:
-    (entity,) = drafts(mcp_server_memory.read(lines({**JOHN, "observations": []})))
+    (entity,) = drafts(read("mcp-server-memory", lines({**JOHN, "observations": []})))
     assert entity.content == "John Smith: person"
 
 
 def test_the_answer_of_read_graph_is_read_as_the_file() -> None:
     bare = [{field: value for field, value in record.items() if field != "type"} for record in (JOHN, WORKS)]
     graph = lines({"entities": bare[:1], "relations": bare[1:]})
-    keys = [draft.key for draft in drafts(mcp_server_memory.read(graph))]
-    assert keys == [draft.key for draft in drafts(mcp_server_memory.read(lines(JOHN, WORKS)))]
+    keys = [draft.key for draft in drafts(read("mcp-server-memory", graph))]
+    assert keys == [draft.key for draft in drafts(read("mcp-server-memory", lines(JOHN, WORKS)))]
     assert len(set(keys)) == 3
 
 
 def test_broken_lines_of_the_graph_are_listed() -> None:
     broken = [{"type": "entity", "name": "A"}, {**WORKS, "to": None}, "{broken", {**JOHN, "observations": ["x", 7]}, 3]
-    found = list(mcp_server_memory.read(lines(*broken)))
+    found = list(read("mcp-server-memory", lines(*broken)))
     assert [(item.number, isinstance(item, Problem)) for item in found] == [
         (1, True),
         (2, True),
@@ -111,13 +112,13 @@ def test_a_namespace_becomes_a_scope(namespace: tuple[str, ...], expected: dict[
     ],
 )
 def test_the_text_of_a_value(value: object, content: str) -> None:
-    (draft,) = drafts(langgraph.read(lines(item("users", "alice", value=value))))
+    (draft,) = drafts(read("langgraph", lines(item("users", "alice", value=value))))
     assert draft.content == content
 
 
 def test_items_keep_their_key_time_and_original() -> None:
     record = item("users", "alice", key="drink")
-    (draft,) = drafts(langgraph.read(lines(record)))
+    (draft,) = drafts(read("langgraph", lines(record)))
     assert (draft.key, draft.created_at) == ("langgraph:users:alice:drink", MAY)
     assert draft.metadata["original"]["namespace"] == ("users", "alice")
     assert draft.metadata["original"]["value"] == {"text": "Likes tea"}
@@ -125,7 +126,7 @@ def test_items_keep_their_key_time_and_original() -> None:
 
 @pytest.mark.parametrize("wrapped", [lambda one: [one, one], lambda one: {"items": [one, one]}])
 def test_lists_and_answers_of_the_server_are_read(wrapped: Any) -> None:
-    assert len(drafts(langgraph.read(lines(wrapped(item("users", "alice")))))) == 2
+    assert len(drafts(read("langgraph", lines(wrapped(item("users", "alice")))))) == 2
 
 
 def test_broken_items_are_listed() -> None:
@@ -135,7 +136,7 @@ def test_broken_items_are_listed() -> None:
         {**item("a"), "namespace": [1]},
         item("a", created_at="x"),
     ]
-    found = list(langgraph.read(lines(*broken, "{broken", item("users", "alice"))))
+    found = list(read("langgraph", lines(*broken, "{broken", item("users", "alice"))))
     assert [(one.number, isinstance(one, Problem)) for one in found] == [(number, number < 6) for number in range(1, 7)]
 
 
@@ -156,7 +157,7 @@ def sqlite_store(path: Path) -> Path:
 
 @pytest.mark.parametrize("opened", [lambda path: path, lambda path: BytesIO(path.read_bytes())])
 def test_the_file_of_a_sqlite_store_is_read(tmp_path: Path, opened: Any) -> None:
-    found = list(langgraph.read(opened(sqlite_store(tmp_path / "store.db"))))
+    found = list(read("langgraph", opened(sqlite_store(tmp_path / "store.db"))))
     first, broken, last = found
     assert as_draft(first.draft).created_at == MAY
     assert (first.draft["key"], first.draft["user_id"]) == ("langgraph:users:alice:drink", "alice")
@@ -170,4 +171,4 @@ def test_another_sqlite_file_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE notes (text)")
     with pytest.raises(InputError, match="has no table of a LangGraph store"):
-        list(langgraph.read(path))
+        list(read("langgraph", path))

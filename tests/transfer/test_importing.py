@@ -114,10 +114,10 @@ def test_a_dry_run_of_drafts_counts_and_stores_nothing(memory):
 def test_errors_name_the_choices(memory, tmp_path):
     with pytest.raises(InputError, match=r"source 'mem' is unknown\. Choose one of: .*mem0"):
         memory.import_(tmp_path, source="mem")
-    with pytest.raises(InputError, match="mem0 is not read from folders"):
+    with pytest.raises(InputError, match=r"its files are called \*.json or \*.jsonl\."):
         memory.import_(tmp_path, source="mem0")
     (tmp_path / "file").write_text("no json")
-    with pytest.raises(InputError, match=r"^file is not JSON\."):
+    with pytest.raises(InputError, match=r"^file is no mem0 export\."):
         memory.import_(tmp_path / "file", source="mem0")
     assert "mem0" in importers.SOURCES
 

@@ -176,6 +176,11 @@ def test_the_export_of_another_system_is_imported(client, engine):
     data = b'{"results": [{"id": "m1", "memory": "Ann likes tea", "user_id": "ann"}]}'
     assert "1 memory stored" in upload(client, data, source="mem0").text
     assert [memory.key for memory in engine.list(user_id="ann").memories] == ["mem0:m1"]
+    text = upload(
+        client, b'[{"id": "m1", "memory": "Ann likes tea", "user_id": "ann"}, {}]', source="mem0", on_error=""
+    ).text
+    assert "0 memories stored, 1 already there, 1 skipped" in text
+    assert "record 2: memory is missing" in text
     refused = upload(client, data, source="elsewhere")
     assert refused.status_code == 422
     assert "mem0" in refused.text

@@ -3833,7 +3833,7 @@ export interface operations {
             query?: {
                 /** @description the other system whose export it is; default: lines of JSON */
                 source?: "chatgpt" | "claude" | "claude-code" | "graphiti" | "langgraph" | "letta" | "markdown" | "mcp-memory-service" | "mcp-server-memory" | "mem0" | "mempalace" | "obsidian" | "zep";
-                /** @description at an invalid record: `stop` stores nothing, `skip` leaves it out */
+                /** @description at an invalid record: `stop` stores nothing, `skip` leaves it out; default: `skip` with a source, else `stop` */
                 on_error?: "stop" | "skip";
                 /** @description count what would change, and change nothing */
                 dry_run?: boolean;

@@ -72,17 +72,20 @@ def import_(
     paths: Paths,
     pattern: Glob = None,
     on_error: Annotated[
-        Literal["stop", "skip"],
+        Literal["stop", "skip"] | None,
         typer.Option(
-            "--on-error", help="On an invalid line or record: skip it, or stop and store nothing of its file."
+            "--on-error",
+            help="On an invalid line or record: skip it, or stop and store nothing of its file."
+            " Default: skip with --from, else stop.",
         ),
-    ] = "stop",
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, and count without storing.")] = False,
 ) -> Answer:
     """Store exports, lines of drafts, or the export of another system.
 
-    Conversations are stored as by `ingest`, and folders are read the same way. With --from, a folder of Markdown notes
-    or of Claude Code's sessions is read as a whole; an unknown SOURCE lists the known ones.
+    Conversations are stored as by `ingest`, and folders are read the same way. With --from, the export of a SOURCE may
+    be a file, a folder or a ZIP file as it comes; an unknown SOURCE lists the known ones. Records that cannot be read
+    are listed, and the others are stored.
 
     The scope options apply to coordinates that a draft or record does not name; memories of an export keep theirs. A
     memory that already exists is left unchanged.
@@ -277,7 +280,7 @@ def _import(
     advance: Advance,
     *,
     source: str | None,
-    on_error: Literal["stop", "skip"],
+    on_error: Literal["stop", "skip"] | None,
     dry_run: bool,
 ) -> Loaded:
     """Store an export, drafts, a conversation, or the export of another system."""

@@ -220,12 +220,13 @@ def _logged(path: object) -> list[dict[str, Any]]:
     Raises:
         InputError: no such file.
     """
-    from salience.transfer.importers.claude_code import read
+    from salience.transfer.importers import records
     from salience.transfer.importers.records import Record
 
     if not isinstance(path, str) or not Path(path).is_file():
         raise InputError("transcript_path", Words("another value"), "Give a file.", "is not a file")
-    drafts = (item.draft for item in read(Path(path)) if isinstance(item, Record) and item.draft.get("kind") == "turn")
+    with records("claude-code", path) as items:
+        drafts = [item.draft for item in items if isinstance(item, Record) and item.draft["kind"] == "turn"]
     return [
         {
             "content": draft["content"],

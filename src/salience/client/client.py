@@ -515,7 +515,7 @@ def _import_body(
 ) -> Iterator[Iterator[bytes]]:
     """Yield the body of an import in chunks: lines, or the bytes of the export of another system."""
     if source is not None and isinstance(file, (str, Path)) and Path(file).is_dir():
-        remedy = "Import its files one by one, or import the folder on the server's machine."
+        remedy = "Put it into a ZIP file and import that, or import the folder on the server's machine."
         raise InputError("file", Words("a folder"), remedy, "is a folder, which cannot be sent to a server")
     with files.reading(file) as opened:
         if source is not None and not hasattr(opened, "read"):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from salience.batch import Tokens, Vectors32
 from salience.errors import InputError, wrong_type
@@ -17,12 +16,7 @@ from salience.lines import as_draft, message_text, moment
 from salience.ports import Extract, Services, Stored
 from salience.records import Draft, Memory, Scope, checks
 from salience.records.checks import NAME_LIMIT
-from salience.text import content_hash
-
-BOUNDARIES: Final = tuple(map(re.compile, (r"\n\s*\n", r"\n", r"[.!?][\"')\]]*\s|[。！？]", r"\s")))
-"""Ends of a paragraph, a line, a sentence and a word: where to split a long message, best first."""
-LEAST_PART: Final = 4
-"""A part shorter than the limit divided by this is split at the next best boundary instead."""
+from salience.text import content_hash, split
 
 
 def drafts(items: Iterable[object], scope: Scope) -> list[Draft]:
@@ -102,27 +96,6 @@ def split_turns(drafts: Iterable[Draft], limit: int) -> Iterator[tuple[Draft, st
                 key = key if len(key) <= NAME_LIMIT else f"{content_hash(draft.key)}#{number}"
             warning = f"Part {number} of {len(texts)} of a message over {limit:,} bytes, which was split."
             yield replace(draft, content=text, metadata=metadata, key=key), warning
-
-
-def split(text: str, limit: int) -> Sequence[str]:
-    """Return `text` in order as parts of at most `limit` bytes in UTF-8; only white space between parts is lost.
-
-    Each part ends at a paragraph, else a line, a sentence or a word, else at the limit.
-    """
-    parts, start = [], 0
-    while start < len(text):
-        window = text[start : start + limit].encode()[:limit].decode(errors="ignore") or text[start]
-        end = len(window)
-        if start + end < len(text):
-            for boundary in BOUNDARIES:
-                end = max((match.end() for match in boundary.finditer(window)), default=0)
-                if end >= len(window) // LEAST_PART:
-                    break
-            end = end or len(window)
-        if not window[:end].isspace():
-            parts.append(window[:end])
-        start += end
-    return parts
 
 
 def clean(services: Services, draft: Draft, now: datetime, caller: Scope | None = None) -> Memory:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final
 
-from salience.errors import ImportLineError, InputError, shown, wrong_type
+from salience.errors import ImportLineError, InputError, cannot_open, shown, wrong_type
 from salience.lines import parsed_object
 
 FORMAT: Final = "salience"
@@ -39,7 +39,7 @@ def reading(file: File) -> Iterator[IO[Any]]:
     try:
         stream = Path(file).open("rb", buffering=BUFFER)  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
-        raise _cannot_open(file, error) from None
+        raise cannot_open(file, error) from None
     with stream:
         yield stream
 
@@ -67,7 +67,7 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
             "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="\n", delete=False
         )
     except (OSError, ValueError) as error:
-        raise _cannot_open(file, error) from None
+        raise cannot_open(file, error) from None
     temporary = Path(stream.name)
     try:
         with stream:
@@ -88,9 +88,3 @@ def is_export(path: Path) -> bool:
     except (OSError, ImportLineError):
         return False
     return record.get("format") == FORMAT or isinstance(record.get("memory"), dict)
-
-
-def _cannot_open(file: str | Path, error: OSError | ValueError) -> InputError:
-    reason = error.strerror if isinstance(error, OSError) else str(error)
-    problem = f"{shown(str(file))} cannot be opened: {reason}"
-    return InputError("file", str(file), "Give a file that can be opened.", problem)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from salience import keywords
-from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
+from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError
 from salience.lines import as_draft, draft, parsed_object, refused
 from salience.loading import uncollected
 from salience.ports import Add, Services, Stored
@@ -23,7 +23,7 @@ from salience.transfer.files import FORMAT, VERSION, Progress
 from salience.transfer.importers.records import Item, Problem
 from salience.transfer.parse import parse_activations, parse_memory, parse_tokens, parse_vector
 
-OTHER_CONTENT: Final = "an id or key of another content", "Give it another one."
+OTHER_CONTENT: Final = "an id or key of another content", "Give it another one, or update the memory that has it."
 """Reason and remedy of a memory whose id or key belongs to another one."""
 PAGE: Final = 500
 """Memories embedded at a time, and stored at a time if invalid lines may be skipped."""
@@ -37,7 +37,7 @@ class Group(NamedTuple):
         versions: oldest first; versions without a vector are embedded later.
         is_draft: whether the memory is new, so that the memory that it supersedes must still lose its weight.
         replaces: key of the memory of the same home that it supersedes; None: `supersedes` has its id, if any.
-        unit: of `line`, as in `ImportLineError`.
+        unit, file: of `line`, as in `ImportLineError`.
     """
 
     line: int
@@ -45,6 +45,12 @@ class Group(NamedTuple):
     is_draft: bool = False
     replaces: str | None = None
     unit: str = "line"
+    file: str = ""
+
+    def error(self, reason: str, remedy: str | None = None) -> ImportLineError:
+        """Return the error of the memory."""
+        remedy = remedy or f"Correct the {self.unit} and import it again."
+        return ImportLineError(self.line, reason, remedy, self.unit, self.file)
 
     @property
     def id(self) -> str:
@@ -66,13 +72,17 @@ class Refusals:
 
     def __init__(self, skip: bool) -> None:
         self.skip = skip
-        self.lines: list[tuple[int, str]] = []
+        self.errors: list[ImportLineError] = []
 
-    def __call__(self, error: ImportLineError) -> None:
-        """Raise or collect an error."""
-        if not self.skip:
+    def __call__(self, error: ImportLineError, stops: bool = True) -> None:
+        """Raise an error that stops the import, or collect it."""
+        if stops and not self.skip:
             raise error
-        self.lines.append((error.line, str(error)))
+        self.errors.append(error)
+
+    def skipped(self) -> tuple[tuple[int, str], ...]:
+        """Return number and reason of each line or record that was left out, in the order of the files."""
+        return tuple((one.line, str(one)) for one in sorted(self.errors, key=lambda one: (one.file, one.line)))
 
 
 def import_(
@@ -152,19 +162,18 @@ def _import(
             for group in new:
                 if known.get(group.id):
                     count(group, "unchanged")
-                elif dry_run and group.id in known:
-                    refuse(ImportLineError(group.line, *OTHER_CONTENT, group.unit))
+                elif group.id in known:
+                    refuse(group.error(*OTHER_CONTENT))
                 elif dry_run:
                     count(group, "created")
-            new = [] if dry_run else [group for group in new if not known.get(group.id)]
+            new = [] if dry_run else [group for group in new if group.id not in known]
         ready += _embedded(services, new)
         if refuse.skip:
             store()
         if progress is not None:
             progress(statuses.total() + len(ready))
     store()
-    skipped = tuple(sorted(refuse.lines))
-    return TransferReport(statuses["created"], statuses["unchanged"], skipped, dict(sorted((+kinds).items())))
+    return TransferReport(statuses["created"], statuses["unchanged"], refuse.skipped(), dict(sorted((+kinds).items())))
 
 
 def _known(services: Services, groups: Sequence[Group], seen: dict[object, str]) -> dict[str, bool]:
@@ -190,7 +199,7 @@ def _known(services: Services, groups: Sequence[Group], seen: dict[object, str])
         hashes = [one for name in names if (one := found.get(name) or seen.get(name)) is not None]
         if hashes:
             known[group.id] = set(hashes) == {group.memory.content_hash}
-        seen |= dict.fromkeys(names, group.memory.content_hash)
+        seen |= {name: group.memory.content_hash for name in names if name not in seen}
     return known
 
 
@@ -198,7 +207,7 @@ def _read_records(services: Services, scope: Scope, items: Iterable[Item], refus
     """Yield the memories of records, several for a record with a long content."""
     for item in items:
         if isinstance(item, Problem):
-            refuse(ImportLineError(item.number, item.reason, item.remedy, "record"))
+            refuse(ImportLineError(item.number, item.reason, item.remedy, "record", item.file), item.stops)
             continue
         try:
             whole = as_draft(item.draft, scope)
@@ -206,12 +215,15 @@ def _read_records(services: Services, scope: Scope, items: Iterable[Item], refus
                 now = services.clock()
                 memory = clean(services, part, now)
                 began = min(item.began or memory.created_at, now)
-                memory = replace(memory, changed_at=began, expires_at=item.ended or memory.expires_at)
+                entities = checks.first_labels(dict.fromkeys((*item.entities, *memory.entities)))
+                ends = item.ended or memory.expires_at
+                memory = replace(memory, changed_at=began, expires_at=ends, entities=entities)
                 first = memory.metadata.get("part", 1) == 1
                 replaces = item.supersedes if first else None
-                yield Group(item.number, (derive(services, memory),), True, replaces, "record")
+                yield Group(item.number, (derive(services, memory),), True, replaces, "record", item.file)
         except InputError as error:
-            refuse(ImportLineError(item.number, f"{error.field} {error.problem}", error.remedy, "record"))
+            reason = f"{error.field} {error.problem}"
+            refuse(ImportLineError(item.number, reason, error.remedy, "record", item.file))
 
 
 def _targets_first(services: Services, groups: Iterable[Group]) -> Iterator[Group]:
@@ -319,7 +331,7 @@ def _without_cycles(
         lines = sorted(line for one in cycle if (line := links[one][1]) is not None)
         reason = f"a cycle of supersedes (lines {', '.join(map(str, lines))})"
         for one in sorted(linked.keys() & {*cycle}, key=lambda newer: linked[newer].line):
-            refuse(ImportLineError(linked[one].line, reason, "Take supersedes out of the oldest of these memories."))
+            refuse(linked[one].error(reason, "Take supersedes out of the oldest of these memories."))
             refused_ids.add(one)
             del links[one]
     return [group for group in groups if group.id not in refused_ids]
@@ -341,7 +353,7 @@ def _store_valid(services: Services, groups: Sequence[Group], refuse: Refusals) 
         try:
             stored += _store(services, [group])
         except (NotFoundError, ConflictError) as error:
-            refuse(_line_error(group, error))
+            refuse(group.error(str(error)))
     return stored
 
 
@@ -396,7 +408,7 @@ def _first_failure(services: Services, groups: Sequence[Group]) -> ImportLineErr
         try:
             decide(services, [group.versions[-1]] if group.is_draft else [], services.clock())
         except NotFoundError as error:
-            return _line_error(group, error)
+            return group.error(str(error))
         names: list[object] = [("id", memory.id)]
         found = services.store.fetch(memory.scope, [memory.id])
         if memory.key:
@@ -404,14 +416,7 @@ def _first_failure(services: Services, groups: Sequence[Group]) -> ImportLineErr
             found = [*found, *services.store.find_by_key(memory.scope, [memory.key])]
         known = {contents.setdefault(name, memory.content_hash) for name in names}
         if any(other.id == memory.id and other.version < memory.version for other in found):
-            problem, remedy = "a later version than is here", "Import it into another store."
-            return ImportLineError(group.line, problem, remedy, group.unit)
+            return group.error("a later version than is here", "Import it into another store.")
         if known | {other.content_hash for other in found} != {memory.content_hash}:
-            return ImportLineError(group.line, *OTHER_CONTENT, group.unit)
-    last = groups[-1]
-    return ImportLineError(last.line, "a memory that conflicts with another", "Import it by itself.", last.unit)
-
-
-def _line_error(group: Group, error: SalienceError) -> ImportLineError:
-    remedy = f"Correct the {group.unit}, or skip invalid ones."
-    return ImportLineError(group.line, str(error), remedy, group.unit)
+            return group.error(*OTHER_CONTENT)
+    return groups[-1].error("a memory that conflicts with another", "Import it by itself.")

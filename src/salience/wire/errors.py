@@ -107,7 +107,8 @@ def from_problem(details: Mapping[str, Any]) -> SalienceError:
     if issubclass(kind, InputError) and {"field", "value", "remedy"} <= details.keys():
         field, value, remedy = (str(details[name]) for name in ("field", "value", "remedy"))
         if kind is ImportLineError:
-            return ImportLineError(int(details["line"]), value, remedy, field.partition(" ")[0])
+            place, _, file = field.partition(" of ")
+            return ImportLineError(int(details["line"]), value, remedy, place.partition(" ")[0], file)
         problem = details.get("problem")  # absent before version 0.2
         return kind(field, Words(value), remedy, None if problem is None else str(problem))
     if issubclass(kind, NotFoundError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import threading
 import tracemalloc
+import zipfile
 from contextlib import closing
 from typing import IO, Any
 
@@ -66,6 +68,18 @@ def test_an_invalid_line_stops_an_import_or_is_reported(engine: Engine, http: ht
     assert (refused.status_code, refused.json()["line"], engine.stats().memories) == (422, 2, 0)
     passed = http.post("/v1/import", params={"on_error": "skip"}, content=lines, headers=LINES)
     assert (passed.json()["written"], [number for number, _ in passed.json()["skipped"]]) == (2, [2])
+
+
+def test_records_of_another_system_that_cannot_be_read_are_reported(engine: Engine, http: httpx.Client) -> None:
+    chats, headers = [{"mapping": None}], {"content-type": "application/zip"}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("conversations-000.json", json.dumps(chats))
+    answer = http.post("/v1/import", params={"source": "chatgpt"}, content=file.getvalue(), headers=headers)
+    reason = "record 1 of conversations-000.json: mapping is missing. Correct the record and import it again."
+    assert (answer.json()["written"], answer.json()["skipped"]) == (0, [[1, reason]])
+    stopped = {"source": "chatgpt", "on_error": "stop"}
+    assert http.post("/v1/import", params=stopped, content=file.getvalue(), headers=headers).status_code == 422
 
 
 @pytest.mark.parametrize(

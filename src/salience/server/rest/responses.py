@@ -26,7 +26,7 @@ from salience.verbs import VERBS, Verb
 from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
-ANY_FILE: Final = ("application/octet-stream", "application/json", "text/markdown", *NDJSON)
+ANY_FILE: Final = ("application/octet-stream", "application/json", "application/zip", "text/markdown", *NDJSON)
 """Media types of other systems' exports."""
 CREATED: Final = ("created", "superseded", "pending")
 """Receipt statuses of new memories."""

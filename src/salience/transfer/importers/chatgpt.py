@@ -1,4 +1,4 @@
-"""`conversations.json` of a ChatGPT export: one turn for each visible message of the current branch.
+"""`conversations*.json` of a ChatGPT export: one turn for each visible message of the current branch.
 
 OpenAI publishes no schema; the fields are those that readers of the format agree on, such as
 https://github.com/mitkury/chatgpt-export-parser/blob/main/docs/chatgpt-data-export-format.md: a conversation is a tree
@@ -8,28 +8,28 @@ ChatGPT shows. The export has no list of saved memories, but each message to the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from salience.errors import InputError
 from salience.text import content_hash
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
+    checked,
     each,
     instant,
     json_items,
-    key,
+    known,
     name,
-    objects,
     original,
     problem,
+    readable_instant,
     turn,
 )
 
-SOURCE: Final = "chatgpt"
 SPEAKERS: Final = ("user", "assistant")
 """Authors whose messages are kept; the others are the system and tools."""
 TEXT_TYPES: Final = (None, "text", "multimodal_text")
@@ -37,24 +37,25 @@ TEXT_TYPES: Final = (None, "text", "multimodal_text")
 MEMORY_TOOL: Final = "bio"
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
+def read(file: File) -> Iterator[Item]:
     """Yield a turn for each message with text, and a memory for each one that ChatGPT saved."""
-    return each(json_items(file), _conversation)
+    return each(known(json_items(file, "conversations"), "ChatGPT", "mapping"), _conversation)
 
 
 def _conversation(number: int, conversation: dict[str, Any]) -> Iterator[Item]:
-    nodes = objects("mapping", conversation.get("mapping"))
+    nodes = checked("mapping", conversation.get("mapping"), dict)
     title = name(conversation.get("title"))
-    last = instant("create_time", conversation.get("create_time"))
+    messages = {key: node.get("message") for key, node in nodes.items() if isinstance(node, dict)}
+    last = _started(conversation, [message for message in messages.values() if isinstance(message, dict)])
     session = name(conversation.get("conversation_id") or conversation.get("id"))
-    session = session or content_hash(repr((title, last)))[:32]
+    session = session or content_hash(repr((title, *nodes)))[:32]
     for node in _branch(conversation.get("current_node"), nodes):
         try:
-            message = objects("node", nodes[node]).get("message")
-            if message is None:  # the root of the tree
+            if node in messages and messages[node] is None:  # the root of the tree
                 continue
-            message = objects("message", message)
-            last = instant("create_time", message.get("create_time")) or last
+            message = checked("message", messages.get(node), dict)
+            times = (instant(field, message.get(field)) for field in ("create_time", "update_time"))
+            last = next(filter(None, times), last)
             record = _message(number, message, name(message.get("id")) or node, session, title, last)
         except InputError as error:
             yield problem(number, error, f"message {name(node) or ''}:")
@@ -63,13 +64,22 @@ def _conversation(number: int, conversation: dict[str, Any]) -> Iterator[Item]:
                 yield record
 
 
+def _started(conversation: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> datetime | None:
+    """Return when a conversation was created, else the earlier of its update and its first message."""
+    others = (conversation.get("update_time"), *(message.get("create_time") for message in messages))
+    created = readable_instant(conversation.get("create_time"))
+    return created or min(filter(None, map(readable_instant, others)), default=None)
+
+
 def _branch(current: object, nodes: dict[str, Any]) -> list[str]:
-    """Return the ids of the nodes from the root to the current one; all nodes, if it is none of them."""
+    """Return the ids of the nodes from the root to the current one; all nodes, if these are not known."""
     branch: dict[str, None] = {}
     node = current
     while isinstance(node, str) and node in nodes and node not in branch:
         branch[node] = None
-        node = nodes[node].get("parent") if isinstance(nodes[node], dict) else None
+        if not isinstance(nodes[node], dict):
+            return list(nodes)
+        node = nodes[node].get("parent")
     return list(branch)[::-1] or list(nodes)
 
 
@@ -77,27 +87,24 @@ def _message(
     number: int, message: dict[str, Any], id: str, session: str, title: str | None, created: datetime | None
 ) -> Record | None:
     """Return a message as a turn; None for a hidden message, and for one without text or from a tool."""
-    author, content = objects("author", message.get("author")), message.get("content")
+    author, content = checked("author", message.get("author"), dict), message.get("content")
     metadata, recipient = message.get("metadata") or {}, message.get("recipient") or "all"
     hidden = isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation")
     speaker = author.get("role")
     if speaker not in SPEAKERS or hidden or content is None:
         return None
-    content = objects("content", content)
+    content = checked("content", content, dict)
     text = _text(content) if content.get("content_type") in TEXT_TYPES else ""
     if not text.strip() or recipient not in ("all", MEMORY_TOOL):
         return None
     kept = {**original(message), **({"title": title} if title else {})}
     if recipient == MEMORY_TOOL:
-        draft = {"content": text, "created_at": created, "key": key(SOURCE, id), "metadata": kept}
-        return Record(number, draft)
-    return turn(SOURCE, number, id, text, speaker=speaker, session=session, created=created, metadata=kept)
+        return Record(number, {"content": text, "created_at": created, "key": id, "metadata": kept})
+    return turn(number, id, text, speaker=speaker, session=session, created=created, metadata=kept)
 
 
 def _text(content: dict[str, Any]) -> str:
     """Return the text parts, and the transcripts of audio parts; images and files have none."""
-    parts = content.get("parts")
-    if not isinstance(parts, list):
-        raise InputError("parts", parts, "Give a list of parts.")
+    parts = checked("parts", content.get("parts"), list)
     texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
     return "\n".join(text for text in texts if isinstance(text, str) and text.strip())

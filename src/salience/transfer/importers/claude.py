@@ -9,29 +9,29 @@ exports a message names its `parent_message_uuid`, and edited messages are branc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
-from salience.errors import InputError
+from salience.errors import InputError, Words
 from salience.lines import message_text
 from salience.text import content_hash
 from salience.transfer.importers.markdown import sections
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
+    checked,
     each,
     instant,
     json_items,
-    key,
+    known,
     name,
     names,
-    objects,
     original,
     problem,
+    readable_instant,
     turn,
 )
 
-SOURCE: Final = "claude"
 SPEAKERS: Final = {"human": "user", "user": "user", "assistant": "assistant"}
 ROOT: Final = "00000000-0000-4000-8000-000000000000"
 """Parent of the first message of a conversation."""
@@ -39,9 +39,10 @@ MEMORIES: Final = ("conversations_memory", "project_memories", "memory_files")
 """Fields of a record of `memories`."""
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
+def read(file: File) -> Iterator[Item]:
     """Yield a turn for each message, and memories for the sections of saved memories and of project documents."""
-    return each(json_items(file), _records)
+    fields = "chat_messages", *MEMORIES, "docs", "prompt_template"
+    return each(known(json_items(file, "conversations"), "Claude", *fields), _records)
 
 
 def _records(number: int, item: dict[str, Any]) -> Iterator[Item]:
@@ -51,19 +52,19 @@ def _records(number: int, item: dict[str, Any]) -> Iterator[Item]:
         return _memories(number, item)
     if "docs" in item or "prompt_template" in item:
         return _project(number, item)
-    raise InputError("record", item, "Give conversations, memories or projects.", "has no chat_messages")
+    raise InputError(
+        "record", Words("another object"), "Give conversations, memories or projects.", "has no chat_messages"
+    )
 
 
 def _conversation(number: int, conversation: dict[str, Any]) -> Iterator[Item]:
-    messages = conversation["chat_messages"]
-    if not isinstance(messages, list):
-        raise InputError("chat_messages", messages, "Give a list of messages.")
+    messages = checked("chat_messages", conversation["chat_messages"], list)
     title = name(conversation.get("name"))
-    last = instant("created_at", conversation.get("created_at"))
+    last = readable_instant(conversation.get("created_at")) or readable_instant(conversation.get("updated_at"))
     session = name(conversation.get("uuid")) or content_hash(repr((title, last)))[:32]
     for place, message in _branch(conversation.get("current_leaf_message_uuid"), messages):
         try:
-            message = objects("message", message)
+            message = checked("message", message, dict)
             uuid = name(message.get("uuid")) or f"{session}:{place}"
             speaker = SPEAKERS.get(name(message.get("sender")) or "")
             if speaker is None:
@@ -75,7 +76,7 @@ def _conversation(number: int, conversation: dict[str, Any]) -> Iterator[Item]:
             continue
         if text:
             kept = {**original(message), **({"title": title} if title else {})}
-            yield turn(SOURCE, number, uuid, text, speaker=speaker, session=session, created=last, metadata=kept)
+            yield turn(number, uuid, text, speaker=speaker, session=session, created=last, metadata=kept)
 
 
 def _branch(leaf: object, messages: list[Any]) -> list[tuple[int, Any]]:
@@ -111,7 +112,7 @@ def _memories(number: int, item: dict[str, Any]) -> Iterator[Item]:
     """Yield the sections of what Claude remembers: of all chats, of each project, and of each file."""
     files = item.get("memory_files")
     for file in files if isinstance(files, list) else ():
-        yield from _sections(number, objects("memory_files", file), "content", "path", "updated_at")
+        yield from _sections(number, checked("memory_files", file, dict), "content", "path", "updated_at")
     yield from _sections(number, item, "conversations_memory")
     projects = item.get("project_memories")
     for project, text in projects.items() if isinstance(projects, dict) else ():
@@ -126,7 +127,7 @@ def _project(number: int, item: dict[str, Any]) -> Iterator[Item]:
         yield from _sections(number, {**about, field: item.get(field)}, field, "name", "created_at", kind=kind)
     docs = item.get("docs")
     for doc in docs if isinstance(docs, list) else ():
-        about = {**objects("docs", doc), "project": item.get("name")}
+        about = {**checked("docs", doc, dict), "project": item.get("name")}
         yield from _sections(number, about, "content", "filename", "created_at")
 
 
@@ -144,7 +145,7 @@ def _sections(
             "kind": kind,
             "tags": names([record.get("project") or record.get("name")]),
             "created_at": instant(time, record.get(time)),
-            "key": key(SOURCE, field, content_hash(f"{path}\n{section}")[:32]),
+            "key": ":".join((field, content_hash("\n".join((path, section)))[:32])),
             "metadata": original({**record, field: section}),
         }
         yield Record(number, draft)

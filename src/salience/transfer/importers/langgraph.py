@@ -14,26 +14,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from salience.errors import InputError, Words
 from salience.lines import parsed
 from salience.records import checks
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
-    converted,
     database,
+    each,
     instant,
     is_database,
     json_items,
-    key,
+    known,
     name,
     original,
 )
 
-SOURCE: Final = "langgraph"
 COORDINATES: Final = {
     label: coordinate
     for coordinate, labels in {
@@ -54,14 +53,14 @@ TEXTS: Final = ("content", "text", "memory", "data")
 """Fields of a value that hold its text, first match wins; langmem nests `content`."""
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
+def read(file: File) -> Iterator[Item]:
     """Yield a memory for each item."""
-    items = _rows(file) if is_database(file) else json_items(file, "items")
-    return converted(items, _record)
+    items = _rows(file) if is_database(file) else known(json_items(file, "items"), "LangGraph", "namespace")
+    return each(items, _record)
 
 
-def _rows(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
-    """Yield the items in a SQLite file; for an invalid one the error, which `objects` raises."""
+def _rows(file: File) -> Iterator[tuple[int, Any]]:
+    """Yield the items in a SQLite file; for an invalid one the error, which `each` reports."""
     with database(file) as connection:
         columns = {row["name"] for row in connection.execute("PRAGMA table_info(store)")}
         if not {"prefix", "key", "value"} <= columns:
@@ -86,7 +85,7 @@ def _record(number: int, item: dict[str, Any]) -> Record:
     item_key = checks.text("key", item.get("key"))
     draft = {
         "content": checks.text("value", _text(item.get("value"))),
-        "key": key(SOURCE, *namespace, item_key),
+        "key": ":".join((*namespace, item_key)),
         "created_at": instant("created_at", item.get("created_at")),
         "metadata": original(item),
         **scope(namespace),

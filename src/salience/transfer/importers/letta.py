@@ -11,24 +11,23 @@ agent. System and tool messages are left out. Ids in a file count from 0, so key
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
-from salience.errors import InputError, Words
+from salience.errors import InputError
 from salience.lines import message_text
 from salience.text import content_hash
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
-    converted,
+    each,
     instant,
-    json_of,
-    key,
+    json_items,
+    known,
     name,
     names,
-    objects,
     original,
     required,
 )
@@ -39,22 +38,21 @@ Convert = Callable[..., Record | None]
 """A function of a number, an item and the name of its agent."""
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
-    """Yield the blocks, messages and passages of a file; raises `InputError` if it has none of these lists."""
-    found = json_of(file)
-    parts: Iterable[tuple[Any, Convert, str | None]]
-    parts = ((item, _passage, None) for item in found) if isinstance(found, list) else _parts(objects("file", found))
+def read(file: File) -> Iterator[Item]:
+    """Yield the blocks, messages and passages of a file."""
+    found = known(json_items(file), "Letta", "agents", "core_memory", "text")
+    parts = (part for _, item in found for part in _parts(item))
     for number, (item, convert, agent) in enumerate(parts, start=1):
-        yield from converted([(number, item)], partial(convert, agent=agent))
+        yield from each([(number, item)], partial(convert, agent=agent))
 
 
-def _parts(file: dict[str, Any]) -> Iterator[tuple[Any, Convert, str | None]]:
-    """Yield the items of an agent file, each with its function and the name of its agent."""
-    if isinstance(file.get("core_memory"), list):
+def _parts(file: Any) -> Iterator[tuple[Any, Convert, str | None]]:
+    """Yield the items of an agent file, or a passage, each with its function and the name of its agent."""
+    if isinstance(file, dict) and isinstance(file.get("core_memory"), list):
         file = {"agents": [file]}
-    if not isinstance(file.get("agents"), list):
-        remedy = "Give an agent file, or a list of archival passages."
-        raise InputError("file", Words("other JSON"), remedy, "has no agents and no core_memory")
+    if not (isinstance(file, dict) and isinstance(file.get("agents"), list)):
+        yield file, _passage, None
+        return
     owners = _owners(file["agents"])
     for block in _several(file, "blocks"):
         agents = owners.get(str(block.get("id")), ()) if isinstance(block, dict) else ()
@@ -92,7 +90,7 @@ def _draft(item: Mapping[str, Any], content: str, agent: str | None, what: str, 
         "agent_id": agent or None,
         "created_at": instant("created_at", created),
         "metadata": original({field: value for field, value in item.items() if field != "embedding"}),
-        "key": key("letta", what, content_hash(f"{agent} {created} {content}")),
+        "key": f"{what}:{content_hash(f'{agent} {created} {content}')}",
         **more,
     }
 

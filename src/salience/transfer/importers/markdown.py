@@ -1,26 +1,36 @@
 """Folders of Markdown notes: one memory for each note, or for each section of a long note.
 
 Properties at the top of a note (front matter in YAML), `#tags` and `[[links]]` are read as Obsidian describes them:
-https://help.obsidian.md/properties, https://help.obsidian.md/tags, https://help.obsidian.md/links. Of YAML, names with
-a text or a list of texts are understood; nested properties are kept in the metadata only.
+https://help.obsidian.md/properties, https://help.obsidian.md/tags, https://help.obsidian.md/links.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any, Final
 from urllib.parse import unquote
 
-from salience.errors import InputError, Words
-from salience.extract.entities import entities
+import yaml
+
+from salience.errors import InputError
 from salience.lines import parsed
 from salience.records import checks
-from salience.remember.drafts import split
-from salience.text import content_hash
-from salience.transfer.importers.records import Item, Problem, Record, files_in, instant, key, name, names, original
+from salience.text import content_hash, split
+from salience.transfer.importers.records import (
+    NO_UTF8,
+    File,
+    Item,
+    Problem,
+    Record,
+    instant,
+    names,
+    original,
+    problem,
+    readable_instant,
+)
 
 SUFFIXES: Final = (".md", ".markdown")
 OWN: Final = frozenset(
@@ -31,81 +41,64 @@ LONGEST: Final = 1500
 """Bytes of a note that stays whole, and of a section: about as much as an embedding model reads."""
 DATES: Final = ("created", "created_at", "date created", "creation date", "date")
 """Properties that hold the time of a note, first match wins."""
+READ: Final = frozenset(("title", "tags", "tag", "aliases", "alias", "cssclasses", "cssclass", *DATES))
+"""Properties that are read as more than text, or that say how a note looks."""
 FRONT_MATTER: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-QUOTED: Final = re.compile(r"""(["'])(.*?)\1(?:\s+#.*)?""")
-COMMENT: Final = re.compile(r"(?:^|\s)#\s")
+EXPORTED: Final = 'from: "salience"\n'
+"""Start of the properties of a note that an export of Salience wrote."""
+NULL: Final = "tag:yaml.org,2002:null"
 HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 CODE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`", re.DOTALL)
 TAG: Final = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 WIKI_LINK: Final = re.compile(r"\[\[([^\[\]|#^\n]+)(?:[|#^][^\[\]\n]*)?\]\]")
 NOTE_LINK: Final = re.compile(r"\]\(<?([^()<>\s]+\.md)(?:#[^()\s]*)?>?\)")
-DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}|(?:19|20)\d{6}(?=(?:\d{4}|\d{6})?(?!\d))")
+"""The day at the start of a file name; a time may follow, as in `202603061230`."""
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
-    """Yield the sections of a note, or of every note in a folder."""
-    return notes("markdown", file)
-
-
-def notes(source: str, file: IO[bytes] | Path) -> Iterator[Item]:
-    """Yield the sections of a note, or of every note in a folder; the number of a record is that of its note.
-
-    Raises:
-        InputError: a folder without notes.
-    """
-    if not isinstance(file, Path):
-        yield from _note(source, 1, PurePosixPath(), file.read(), None)
-        return
-    paths = files_in(file, *SUFFIXES) if file.is_dir() else [file]
-    if not paths:
-        raise InputError("file", Words("a folder"), "Give a folder with files *.md.", "has no Markdown files")
-    for number, path in enumerate(paths, start=1):
-        where = PurePosixPath(path.relative_to(file).as_posix() if file.is_dir() else path.name)
-        try:
-            data, modified = path.read_bytes(), datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        except OSError as error:
-            yield Problem(number, f"{where} cannot be read: {error.strerror}", "Give files that can be read.")
-        else:
-            yield from _note(source, number, where, data, modified)
-
-
-def _note(source: str, number: int, path: PurePosixPath, data: bytes, modified: datetime | None) -> Iterator[Item]:
+def read(file: File) -> Iterator[Item]:
+    """Yield the sections of a note."""
+    with file.open() as stream:
+        data = stream.read()
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        yield Problem(number, f"{path}: text that is not UTF-8", "Save the note as UTF-8.")
+        yield problem(1, NO_UTF8)
         return
     front, body = "", text
     if found := FRONT_MATTER.match(text):
         front, body = found[1], text[found.end() :]
-    values = properties(front)
-    if values.get("from") == "salience":
-        yield _exported(source, number, path, front, body)
-        return
+        if front.startswith(EXPORTED):
+            yield _exported(front, body)
+            return
+    written = properties(front)
+    if written is None:  # no properties, but text between two lines
+        written, front, body = {}, "", text
+    values = {field.lower(): value for field, value in written.items()}
+    path = PurePosixPath(file.name)
     title = next(iter(_texts(values.get("title"))), path.stem)
     called = names([path.stem, *_texts(values.get("aliases") or values.get("alias"), ",")])  # what links name it by
-    created = _created(values, path.stem) or modified
-    for headings, section in sections(body):
+    created = _created(values, path.stem) or file.modified
+    lines = _lines(written, body)
+    for headings, section in sections("\n\n".join(filter(None, (lines, body.strip("\n"))))):
         steps = [step for step in (title, *headings) if step]
         shown = " > ".join(step for step, before in zip(steps, ["", *steps], strict=False) if step != before)
-        prose = CODE.sub(" ", section)
+        prose = CODE.sub(" ", section.removeprefix(lines))
         links = _links(front + prose)
         tags = [*_texts(values.get("tags") or values.get("tag"), r"[,\s]+"), *TAG.findall(prose)]
         record = {"path": str(path), "headings": headings, "front_matter": front}
-        content = section if section == shown or not shown else f"{shown}\n\n{section}"
         draft = {
-            "content": content,
-            "entities": checks.first_labels(dict.fromkeys([*called, *links, *entities(content)])),
+            "content": section if section == shown or not shown else f"{shown}\n\n{section}",
             "tags": checks.first_labels(names([tag.strip("#") for tag in tags])),
             "created_at": created,
-            "key": key(source, f"{path}#{'#'.join(headings)}", content_hash(section)[:16]),
+            "key": f"{path}#{'#'.join(headings)}:{content_hash(section)[:16]}",
             "metadata": {**original(record), **({"links": links} if links else {})},
         }
-        yield Record(number, draft)
+        yield Record(1, draft, entities=(*called, *links))
 
 
-def _exported(source: str, number: int, path: PurePosixPath, front: str, body: str) -> Item:
+def _exported(front: str, body: str) -> Item:
     """Return the memory in a note that an export in Markdown wrote: each field is JSON on a line of its own."""
     found: dict[str, Any] = {}
     try:
@@ -113,14 +106,12 @@ def _exported(source: str, number: int, path: PurePosixPath, front: str, body: s
             field, _, value = line.partition(": ")
             found[field] = parsed(value)
         draft = {field: value for field, value in found.items() if field in OWN}
-        draft |= {"content": body.strip("\n"), "key": key(source, found.get("id"))}
-        draft |= {"created_at": instant("created", found.get("created")), "metadata": original(found)}
-        older = found.get("supersedes")
-        return Record(
-            number, draft, supersedes=older and key(source, older), ended=instant("expires", found.get("expires"))
-        )
+        draft |= {"content": body.strip("\n"), "key": found.get("id"), "metadata": original(found)}
+        draft |= {"created_at": instant("created", found.get("created"))}
+        ended = instant("expires", found.get("expires"))
+        return Record(1, draft, supersedes=found.get("supersedes"), ended=ended)
     except (ValueError, InputError):
-        return Problem(number, f"{path}: front matter that is not as exported", "Give the note as it was exported.")
+        return Problem(1, "front matter is not as exported", "Give the note as it was exported.")
 
 
 def sections(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -154,57 +145,62 @@ def sections(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         ]
 
 
-def properties(front: str) -> dict[str, str | list[str]]:
-    """Return the properties of a note in lower case, each a text or a list of texts."""
-    if front.lstrip().startswith("{"):
-        try:
-            value = parsed(front)
-        except ValueError:
-            return {}
-        return {
-            field.lower(): names(item) if isinstance(item, list) else name(item) or ""
-            for field, item in (value.items() if isinstance(value, dict) else ())
-        }
-    found: dict[str, str | list[str]] = {}
-    last = ""
-    for line in front.split("\n"):
-        field, colon, value = line.partition(":")
-        if colon and line[0] not in " \t#-" and (not value or value[0] in " \t"):
-            last, value = field.strip(" \t\"'").lower(), value.strip()
-            if value.startswith("[") and value.endswith("]") and not value.startswith("[["):
-                found[last] = [item for one in value[1:-1].split(",") if (item := _unquoted(one))]
-            else:
-                found[last] = _unquoted(value)
-        elif last and line.lstrip().startswith("- ") and (item := _unquoted(line.lstrip()[2:])):
-            before = found[last]
-            found[last] = [*(before if isinstance(before, list) else []), item]
-    return found
+def properties(front: str) -> dict[str, Any] | None:
+    """Return the properties in YAML: texts as they are written, None, and lists and mappings of them.
+
+    None for text that is no mapping in YAML.
+    """
+    try:
+        root = yaml.compose(front, yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError):  # the last two: an escape of no character
+        return None
+    value = {} if root is None else _plain(root, set())
+    return value if isinstance(value, dict) else None
 
 
-def _unquoted(value: str) -> str:
-    """Return a value without quotes and without a comment."""
-    if quoted := QUOTED.fullmatch(value.strip()):
-        return quoted[2].strip()
-    return COMMENT.split(value, maxsplit=1)[0].strip()
+def _plain(node: yaml.Node, seen: set[int]) -> Any:
+    """Return the value of a node; a list or mapping that is repeated by an alias is there once."""
+    if isinstance(node, yaml.ScalarNode):
+        return None if node.tag == NULL else node.value
+    if id(node) in seen:
+        return None
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, seen) for item in node.value]
+    return {str(field.value): _plain(value, seen) for field, value in node.value if isinstance(field, yaml.ScalarNode)}
 
 
-def _texts(value: str | list[str] | None, separator: str = r"\Z") -> list[str]:
-    """Return the texts of a property: its list, or its text split at separators."""
-    texts = re.split(separator, value) if isinstance(value, str) else value or []
+def _lines(written: Mapping[str, Any], body: str) -> str:
+    """Return the properties that are text only, one a line; of a note without other text, all of them."""
+    return "\n".join(
+        f"{field}: {text}"
+        for field, value in written.items()
+        if (text := _line(value)) and (field.lower() not in READ or not body.strip())
+    )
+
+
+def _line(value: Any) -> str:
+    """Return the value of a property on one line."""
+    if isinstance(value, dict):
+        value = [f"{field}: {text}" for field, inner in value.items() if (text := _line(inner))]
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_line, value)))
+    return " ".join((value or "").split())
+
+
+def _texts(value: Any, separator: str = r"\Z") -> list[str]:
+    """Return the texts of a property: those in its lists, or its text split at separators."""
+    if isinstance(value, list):
+        return [text for inner in value for text in _texts(inner)]
+    texts = re.split(separator, value) if isinstance(value, str) else ()
     return [clean for text in texts if (clean := text.strip())]
 
 
-def _created(values: dict[str, str | list[str]], stem: str) -> datetime | None:
+def _created(values: Mapping[str, Any], stem: str) -> datetime | None:
     """Return the time in the properties of a note, else the day in its file name, else None."""
     day = DAY.match(stem)
-    for value in (*(values.get(field) for field in DATES), day and day[0]):
-        try:
-            found = instant("date", value) if isinstance(value, str) else None
-        except InputError:
-            continue
-        if found is not None:
-            return found
-    return None
+    written = [text.strip("[]") for field in DATES for text in _texts(values.get(field))]  # may link to a day
+    return next(filter(None, map(readable_instant, [*written, *([day[0]] if day else [])])), None)
 
 
 def _links(text: str) -> list[str]:

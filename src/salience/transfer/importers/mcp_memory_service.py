@@ -11,43 +11,41 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from salience.errors import InputError
 from salience.text import content_hash
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
-    converted,
     database,
+    each,
     instant,
     is_database,
     json_items,
-    key,
+    known,
     name,
     names,
     original,
     required,
 )
 
-SOURCE = "mcp-memory-service"
 
-
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
+def read(file: File) -> Iterator[Item]:
     """Yield the memories of an export, or of a database; raises `InputError` if the file is neither."""
     if is_database(file):
         return _rows(file)
-    found = list(json_items(file, "memories"))
+    found = list(known(json_items(file, "memories"), "mcp-memory-service", "content"))
     replaced: dict[str, list[str]] = {}
     for _, item in found:
         metadata = item.get("metadata") if isinstance(item, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("superseded_by"), str):
             replaced.setdefault(metadata["superseded_by"], []).append(str(item.get("content_hash")))
-    return converted(found, lambda number, item: _record(number, item, replaced))
+    return each(found, lambda number, item: _record(number, item, replaced))
 
 
-def _rows(file: IO[bytes] | Path) -> Iterator[Item]:
+def _rows(file: File) -> Iterator[Item]:
     with database(file) as connection:
         columns = {row["name"] for row in connection.execute("PRAGMA table_info(memories)")}
         if "content_hash" not in columns:
@@ -59,7 +57,7 @@ def _rows(file: IO[bytes] | Path) -> Iterator[Item]:
                 replaced.setdefault(newer, []).append(older)
         live = "SELECT * FROM memories WHERE deleted_at IS NULL ORDER BY id"
         rows = connection.execute(live if "deleted_at" in columns else "SELECT * FROM memories ORDER BY id")
-        yield from converted(enumerate(map(_item, rows), start=1), lambda number, item: _record(number, item, replaced))
+        yield from each(enumerate(map(_item, rows), start=1), lambda number, item: _record(number, item, replaced))
 
 
 def _item(row: sqlite3.Row) -> dict[str, Any]:
@@ -80,6 +78,6 @@ def _record(number: int, item: dict[str, Any], replaced: dict[str, list[str]]) -
         "tags": names(tags.split(",") if isinstance(tags, str) else tags),
         "created_at": instant("created_at", item.get("created_at") or item.get("created_at_iso")),
         "metadata": original({field: value for field, value in item.items() if field != "embedding"}),
-        "key": key(SOURCE, identity),
+        "key": identity,
     }
-    return Record(number, draft, supersedes=key(SOURCE, older[0]) if older else None)
+    return Record(number, draft, supersedes=older[0] if older else None)

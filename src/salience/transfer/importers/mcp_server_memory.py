@@ -2,27 +2,36 @@
 
 Each line is an entity (`name`, `entityType`, `observations`) or a relation (`from`, `to`, `relationType`), see
 https://github.com/modelcontextprotocol/servers/blob/main/src/memory/index.ts. The answer of its tool `read_graph`, one
-object with `entities` and `relations`, is read too. The format has no times.
+object with `entities` and `relations`, is read too. Servers that write at the same time leave several objects in a
+line. The format has no times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any
 
-from salience.errors import InputError
-from salience.extract.entities import entities
 from salience.records import checks
 from salience.text import content_hash
-from salience.transfer.importers.records import Item, Problem, Record, each, json_items, key, name, names, original
+from salience.transfer.importers.records import (
+    File,
+    Item,
+    Problem,
+    Record,
+    checked,
+    each,
+    json_items,
+    known,
+    name,
+    names,
+    original,
+)
 
-SOURCE: Final = "mcp-server-memory"
 
-
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
+def read(file: File) -> Iterator[Item]:
     """Yield a memory for each observation and relation, and for each entity without observations."""
-    return each(json_items(file, "entities", "relations"), _records)
+    items = json_items(file, "entities", "relations")
+    return each(known(items, "mcp-server-memory", "observations", "relationType", "entityType"), _records)
 
 
 def _records(number: int, item: dict[str, Any]) -> Iterator[Item]:
@@ -30,9 +39,7 @@ def _records(number: int, item: dict[str, Any]) -> Iterator[Item]:
         yield _relation(number, item)
         return
     entity, kind = checks.text("name", item.get("name")), name(item.get("entityType"))
-    observations = item.get("observations")
-    if not isinstance(observations, list):
-        raise InputError("observations", observations, "Give a list of texts.")
+    observations = checked("observations", item.get("observations"), list)
     about = original({**item, "observations": []})["original"]
     for observation in observations:
         if not isinstance(observation, str) or not observation.strip():
@@ -57,15 +64,13 @@ def _relation(number: int, item: dict[str, Any]) -> Record:
 def _fact(
     number: int, content: str, about: list[str], tag: str | None, id: tuple[str, ...], record: dict[str, Any]
 ) -> Record:
-    named = names([_spaced(one) for one in about])
     draft = {
         "content": content,
         "tags": names([tag]),
-        "entities": checks.first_labels(dict.fromkeys([*named, *entities(content)])),
-        "key": key(SOURCE, *id),
+        "key": ":".join(id),
         "metadata": original(record),
     }
-    return Record(number, draft)
+    return Record(number, draft, entities=tuple(names([_spaced(one) for one in about])))
 
 
 def _spaced(text: str) -> str:

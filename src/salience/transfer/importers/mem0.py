@@ -1,8 +1,10 @@
-"""mem0: the JSON of `get_all`, of a search, or of a platform export with the fields of a memory.
+"""mem0: the JSON of `get_all`, of a search, or of a platform export, and the points of its collection in Qdrant.
 
 Sources: https://docs.mem0.ai/api-reference/memory/get-memories and `mem0/memory/main.py` of the package mem0ai 2.2.1
-(open source). A page is a list of memories, or an object with them under `results` or `memories`. The TypeScript
-package writes the same fields in camel case.
+(open source). A page is a list of memories, or an object with them under `results` or `memories`; memories may also be
+lines. The TypeScript package writes the same fields in camel case. In Qdrant, a memory is the `payload` of a point,
+with its text in `data` (`mem0/vector_stores/qdrant.py`); `scroll` answers with points and an offset, over HTTP
+(https://api.qdrant.tech/api-reference/points/scroll-points) in an object, in Python in a pair.
 
 A memory is a fact of its user, agent and app (as the project); the run is the session. Categories become tags. A memory
 is hidden after the day of `expiration_date`.
@@ -12,18 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from salience.errors import InputError, Words
+from salience.errors import InputError
 from salience.text import content_hash
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
-    converted,
+    each,
     instant,
-    json_of,
-    key,
+    json_items,
+    known,
     name,
     names,
     original,
@@ -31,22 +33,28 @@ from salience.transfer.importers.records import (
 )
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
-    """Yield the memories of an export.
+def read(file: File) -> Iterator[Item]:
+    """Yield the memories of an export; raises `InputError` if the file has none."""
+    items = _without_pairs(json_items(file, "results", "memories", "points", "result.points"))
+    return each(known(items, "mem0", "memory", "data", "payload"), _record)
 
-    Raises:
-        InputError: the file is not JSON, or has no list of memories.
-    """
-    found = json_of(file)
-    if isinstance(found, dict):
-        found = next((found[name] for name in ("results", "memories") if isinstance(found.get(name), list)), None)
-    if not isinstance(found, list):
-        remedy = "Save the result of get_all, or an export with the fields id, memory, user_id and created_at."
-        raise InputError("file", Words("other JSON"), remedy, "has no list of memories")
-    return converted(enumerate(found, start=1), _record)
+
+def _without_pairs(items: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Yield items, and instead of a list and an offset the items of the list."""
+    is_offset = False
+    for number, item in items:
+        if isinstance(item, list):
+            yield from enumerate(item, start=1)
+            is_offset = True
+        elif not is_offset or isinstance(item, (dict, InputError)):
+            yield number, item
 
 
 def _record(number: int, item: dict[str, Any]) -> Record:
+    if isinstance(item.get("payload"), dict):
+        item = {**item["payload"], "id": item.get("id")}
+    metadata: Any = item.get("metadata")
+
     def get(field: str) -> Any:
         first, *rest = field.split("_")
         return item[field] if field in item else item.get(first + "".join(map(str.capitalize, rest)))
@@ -57,14 +65,17 @@ def _record(number: int, item: dict[str, Any]) -> Record:
     expires = instant("expiration_date", day)
     if expires is not None and isinstance(day, str) and len(day.strip()) == len("2026-01-31"):
         expires += timedelta(days=1)
+    owners = [one for one in (item, metadata) if isinstance(one, dict)]
+    written = [owner.get(field) for owner in owners for field in ("categories", "category")]
+    categories = [one.split(",") if isinstance(one, str) else one for one in written]
     coordinates = {"user_id": "user_id", "agent_id": "agent_id", "run_id": "session_id", "app_id": "project"}
     draft = {
         "content": content,
         "created_at": created or instant("updated_at", get("updated_at")),
-        "tags": names(get("categories")),
+        "tags": names([tag for one in categories if isinstance(one, list) for tag in one]),
         "speaker": name(get("actor_id")),
         "metadata": original(item),
-        "key": key("mem0", name(item.get("id")) or content_hash(content)),
+        "key": name(item.get("id")) or content_hash(content),
         **{ours: name(get(theirs)) for theirs, ours in coordinates.items()},
     }
     return Record(number, draft, ended=expires)

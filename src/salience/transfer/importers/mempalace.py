@@ -15,22 +15,20 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from salience.errors import InputError
 from salience.text import content_hash
 from salience.transfer.importers.records import (
+    File,
     Item,
     Record,
-    converted,
     database,
+    each,
     instant,
     is_database,
-    key,
     name,
     names,
-    opened,
     original,
     required,
 )
@@ -56,29 +54,26 @@ ORDER BY triples.rowid
 """
 
 
-def read(file: IO[bytes] | Path) -> Iterator[Item]:
-    """Yield the drawers or triples of a database, or the drawers of an exported folder or file.
+def read(file: File) -> Iterator[Item]:
+    """Yield the drawers or triples of a database, or the drawers of a page that `export` wrote.
 
     Raises:
         InputError: a database without their tables, or a file without drawers.
     """
-    if isinstance(file, Path) and file.is_dir():
-        pages = sorted(path for path in file.glob("*/*.md") if path.is_file())
-        return converted(enumerate((drawer for page in pages for drawer in _drawers(page)), start=1), _drawer)
     if is_database(file):
         return _rows(file)
-    return converted(enumerate(_drawers(file), start=1), _drawer)
+    return each(enumerate(_drawers(file), start=1), _drawer)
 
 
-def _rows(file: IO[bytes] | Path) -> Iterator[Item]:
+def _rows(file: File) -> Iterator[Item]:
     with database(file) as connection:
         tables = {row["name"] for row in connection.execute("SELECT name FROM sqlite_master")}
         if "triples" in tables:
-            yield from converted(enumerate(map(dict, connection.execute(_TRIPLES)), start=1), _triple)
+            yield from each(enumerate(map(dict, connection.execute(_TRIPLES)), start=1), _triple)
         elif {"embeddings", "embedding_metadata"} <= tables:
-            yield from converted(enumerate(_of_chroma(connection.execute(_CHROMA)), start=1), _drawer)
+            yield from each(enumerate(_of_chroma(connection.execute(_CHROMA)), start=1), _drawer)
         elif {"documents", "collections"} <= tables:
-            yield from converted(enumerate(map(_of_exact, connection.execute(_EXACT)), start=1), _drawer)
+            yield from each(enumerate(map(_of_exact, connection.execute(_EXACT)), start=1), _drawer)
         else:
             remedy = "Give chroma.sqlite3 or knowledge_graph.sqlite3 of a palace, or a folder that export wrote."
             raise InputError("file", None, remedy, "has no drawers and no triples")
@@ -103,11 +98,11 @@ def _of_exact(row: sqlite3.Row) -> dict[str, Any]:
     return {**(metadata if isinstance(metadata, dict) else {}), "id": row["id"], "content": row["document"]}
 
 
-def _drawers(file: IO[bytes] | Path) -> Iterator[Any]:
+def _drawers(file: File) -> Iterator[Any]:
     """Yield the drawers of a Markdown file, whose contents are quoted."""
     place: list[str] = []
     drawer: dict[str, Any] = {}
-    with opened(file) as stream:
+    with file.open() as stream:
         for line in stream:
             text = line.decode("utf-8", "replace").rstrip("\r\n")
             if text.startswith("# ") and not place:
@@ -137,7 +132,7 @@ def _drawer(number: int, item: dict[str, Any]) -> Record:
         "tags": names([item.get("wing"), item.get("room")]),
         "created_at": instant("filed_at", item.get("filed_at")),
         "metadata": original(item),
-        "key": key("mempalace", name(item.get("id")) or content_hash(content)),
+        "key": name(item.get("id")) or content_hash(content),
     }
     return Record(number, draft)
 
@@ -155,6 +150,6 @@ def _triple(number: int, item: dict[str, Any]) -> Record:
         "entities": names(ends),
         "created_at": created or began,
         "metadata": original(item),
-        "key": key("mempalace", name(item.get("id")) or content_hash(content)),
+        "key": name(item.get("id")) or content_hash(content),
     }
     return Record(number, draft, ended=ended, began=min((one for one in (began, created) if one), default=None))

@@ -1,35 +1,49 @@
 """Records of other systems: the values that every reader yields, and helpers to make them.
 
-A reader is a pure function `read(file: IO[bytes] | Path) -> Iterator[Record | Problem]`. It raises `InputError` if the
-file as a whole is not of its source, and yields a `Problem` for each record that it cannot use.
+A reader is a function `read(file: File) -> Iterator[Item]`. It raises `InputError` if the file as a whole is not of its
+system, and yields a `Problem` for each record that it cannot use. Its keys are ids in its system.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import sqlite3
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
+from itertools import chain
+from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
-from salience.errors import InputError, Words, wrong_type
-from salience.lines import moment, parsed
+from salience.errors import InputError, Words
+from salience.lines import moment
 from salience.records.checks import METADATA_DEPTH, METADATA_LIMIT, NAME_LIMIT, json_size
 from salience.text import content_hash
 
+T = TypeVar("T")
 SQLITE: Final = b"SQLite format 3\0"
 """First bytes of an SQLite file."""
 CUT: Final = "[cut by the import]"
 """Marks the places of `metadata["original"]` where values were left out to fit."""
 ORIGINAL_LIMIT: Final = METADATA_LIMIT - 4096
 """Largest original record in the metadata, bytes; the rest is for other metadata."""
+CORRECT: Final = "Correct the record and import it again."
+CUT_OFF: Final = InputError("file", Words("cut off"), "Import it again once it is complete.", "ends inside this record")
+NO_JSON: Final = InputError("text", Words("no JSON"), CORRECT, "is not valid JSON")
+NO_UTF8: Final = InputError("text", Words("no UTF-8"), "Save the file as UTF-8.", "is not UTF-8")
+JSON_TYPES: Final[Mapping[type, str]] = {
+    dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number",
+}  # fmt: skip
+EPOCH: Final = re.compile(r"\d{9,}(?:\.\d*)?")
+"""Seconds or milliseconds since 1970, written as text."""
+_BETWEEN: Final = re.compile(r"[\s,]*")
+_decode: Final = JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,8 @@ class Record:
         supersedes: key of the record that this one replaces; it may come later in the file.
         ended: aware instant from which the record no longer held; `as_of` an earlier instant still finds it.
         began: aware instant from which the record held; None: its `created_at`. `as_of` finds it from then on.
+        entities: entities of the memory, besides those that its text names.
+        file: name of its file in a folder or ZIP file.
     """
 
     number: int
@@ -49,74 +65,196 @@ class Record:
     supersedes: str | None = None
     ended: datetime | None = None
     began: datetime | None = None
+    entities: tuple[str, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A record that cannot be imported: its number as in `Record`, the reason ("no content"), and what to do."""
+    """A record that cannot be imported.
+
+    Attributes:
+        number: as in `Record`.
+        reason: a clause, such as "content is missing".
+        remedy: an imperative sentence.
+        stops: whether the import stops here if it stops at errors. The end of a file that is still written never does.
+        file: as in `Record`.
+    """
 
     number: int
     reason: str
-    remedy: str = "Correct the record, or skip invalid ones."
+    remedy: str = CORRECT
+    stops: bool = True
+    file: str = ""
 
 
 Item = Record | Problem
-Reader = Callable[[IO[bytes] | Path], Iterator[Item]]
 
 
-def converted(
-    items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Record | None]
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of an export: on disk, in a ZIP file, or open already.
+
+    Attributes:
+        name: path in the folder or ZIP file, name of a file by itself; empty for an open file.
+        open: opens the file to read it from its start.
+        modified: time of its last change, if known.
+        path: place on disk, if it is there.
+    """
+
+    name: str
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
+    modified: datetime | None = None
+    path: Path | None = None
+
+    @classmethod
+    def at(cls, path: Path, name: str | None = None) -> File:
+        """Return the file at a path; raises `OSError` if there is none."""
+        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        return cls(name or path.name, lambda: path.open("rb"), modified, path)
+
+
+def each(
+    items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Record | Iterable[Item] | None]
 ) -> Iterator[Item]:
-    """Yield the record that `convert` makes of each numbered item, as `each` does; None leaves an item out."""
-    return each(items, lambda number, item: filter(None, (convert(number, item),)))
+    """Yield the records and problems that `convert` makes of each numbered item; None leaves an item out.
 
-
-@contextmanager
-def opened(file: IO[bytes] | Path) -> Iterator[IO[bytes]]:
-    """Yield the open file of a path, or an open file as it is."""
-    if isinstance(file, Path):
-        with file.open("rb") as stream:
-            yield stream
-    else:
-        yield file
-
-
-def json_of(file: IO[bytes] | Path) -> Any:
-    """Return the value of a file that is one JSON text; raises `InputError` for other files."""
-    with opened(file) as stream:
+    An item that is an error or no JSON object, or for which `convert` raises `InputError`, becomes a problem.
+    """
+    for number, item in items:
+        if isinstance(item, InputError):
+            yield problem(number, item)
+            continue
         try:
-            return parsed(stream.read())
-        except ValueError:
-            raise InputError("file", Words("no JSON"), "Give the file as it was exported.", "is not JSON") from None
+            made = convert(number, checked("record", item, dict))
+            if isinstance(made, Record):
+                yield made
+            elif made is not None:
+                yield from made
+        except InputError as error:
+            yield problem(number, error)
 
 
-def json_lines(file: IO[bytes] | Path) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each line of JSON; for an invalid line the error, which `objects` raises."""
-    with opened(file) as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield number, parsed(line)
-            except ValueError:
-                yield number, InputError("line", Words("no JSON"), "Give one JSON object a line.", "is not JSON")
+def problem(number: int, error: InputError, place: str = "") -> Problem:
+    """Return an error as the problem of a record; `place` says where in the record it is."""
+    reason = " ".join(filter(None, (place, error.field, error.problem)))
+    return Problem(number, reason, error.remedy, stops=error is not CUT_OFF)
+
+
+def known(items: Iterable[tuple[int, Any]], system: str, *fields: str) -> Iterator[tuple[int, Any]]:
+    """Yield the items of an export as they are.
+
+    Raises:
+        InputError: none of the items is an object with one of the fields.
+    """
+    first: list[tuple[int, Any]] = []
+    items = iter(items)
+    for item in items:
+        first.append(item)
+        if isinstance(item[1], dict) and not item[1].keys().isdisjoint(fields):
+            break
+    else:
+        if any(item is not CUT_OFF for _, item in first):
+            remedy = f"Give the file as {system} exported it. Its records have one of the fields: {', '.join(fields)}."
+            raise InputError("file", Words("another file"), remedy, f"is no {system} export")
+    yield from first
+    yield from items
+
+
+def json_items(file: File, *lists: str) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value of each record in JSON; for invalid JSON the error, which `each` reports.
+
+    Records are the items of a list, or objects one after another, such as one a line. An object with one of the fields
+    `lists` stands for the items of these fields; `result.points` is a field in a field. Lines are read one by one.
+    """
+    with file.open() as stream:
+        lines: Iterable[tuple[int, bytes]] = enumerate(stream, start=1)
+        number, line = next(((at, line) for at, line in lines if line.strip()), (1, b""))
+        line = line.removeprefix(BOM_UTF8)
+        if line.lstrip().startswith(b"["):
+            yield from enumerate(_inner(_values(line + stream.read()), lists), start=1)
+            return
+        if isinstance(next(_values(line), None), InputError):
+            text = line + stream.read()
+            if not isinstance(next(_values(text)), InputError):  # objects with line breaks in them
+                yield from enumerate(_inner(_values(text), lists), start=1)
+                return
+            lines = enumerate(text.splitlines(keepends=True), number)
+        else:
+            lines = chain([(number, line)], lines)
+        for number, line in lines:
+            for value in _values(line):
+                inner = list(_inner([value], lists))
+                yield from enumerate(inner, 1) if inner != [value] else [(number, value)]
+
+
+def _values(data: bytes) -> Iterator[Any]:
+    """Yield the items of a JSON list, or JSON values one after another; then the error, if the rest is no JSON."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        yield CUT_OFF if error.reason == "unexpected end of data" else NO_UTF8
+        return
+    is_list = text.lstrip().startswith("[")
+    position = _after(text, text.index("[") + 1 if is_list else 0)
+    while position < len(text) and not (is_list and text[position] == "]"):
+        try:
+            value, position = _decode(text, position)
+        except JSONDecodeError as error:
+            yield CUT_OFF if _is_cut(text, error) else NO_JSON
+            return
+        except (RecursionError, ValueError):  # nested too deeply, or a number that is too long
+            yield NO_JSON
+            return
+        yield value
+        position = _after(text, position)
+    if is_list and position == len(text):
+        yield CUT_OFF
+
+
+def _after(text: str, position: int) -> int:
+    """Return the position after white space and commas."""
+    found = _BETWEEN.match(text, position)
+    return found.end() if found else position
+
+
+def _is_cut(text: str, error: JSONDecodeError) -> bool:
+    """Return whether JSON is invalid because its end is missing, as in a file that is still written."""
+    if text.endswith("\n") or not text.lstrip().startswith(("{", "[")):
+        return False
+    return error.pos >= len(text) or error.msg.startswith("Unterminated") or not text.endswith(("}", "]"))
+
+
+def _inner(values: Iterable[Any], lists: Sequence[str]) -> Iterator[Any]:
+    """Yield values, and instead of objects with fields of `lists` the items of these."""
+    for value in values:
+        found = [inner for path in lists if isinstance(inner := _at(value, path), list)]
+        yield from chain(*found) if found else [value]
+
+
+def _at(value: Any, path: str) -> Any:
+    for field in path.split("."):
+        value = value.get(field) if isinstance(value, dict) else None
+    return value
 
 
 @contextmanager
-def database(file: IO[bytes] | Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to an SQLite file, which it only reads; an open file is copied first.
+def database(file: File) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to an SQLite file, which it only reads; a file that is not on disk is copied first.
 
     Raises:
         InputError: the file cannot be read as a database.
     """
     with ExitStack() as stack:
-        if not isinstance(file, Path):
+        path = file.path
+        if path is None:
             copy = stack.enter_context(NamedTemporaryFile(suffix=".db"))
-            shutil.copyfileobj(file, copy)
+            with file.open() as stream:
+                shutil.copyfileobj(stream, copy)
             copy.flush()
-            file = Path(copy.name)
+            path = Path(copy.name)
         try:
-            connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
             connection.row_factory = sqlite3.Row
             stack.callback(connection.close)
             yield connection
@@ -125,15 +263,10 @@ def database(file: IO[bytes] | Path) -> Iterator[sqlite3.Connection]:
             raise InputError("file", Words(str(error)), "Give a copy of the database file.", reason) from None
 
 
-def is_database(file: IO[bytes] | Path) -> bool:
+def is_database(file: File) -> bool:
     """Return whether a file starts like an SQLite database."""
-    if isinstance(file, Path):
-        with file.open("rb") as stream:
-            return stream.read(len(SQLITE)) == SQLITE
-    start = file.tell()
-    head = file.read(len(SQLITE))
-    file.seek(start)
-    return head == SQLITE
+    with file.open() as stream:
+        return stream.read(len(SQLITE)) == SQLITE
 
 
 def required(item: Mapping[str, Any], *fields: str) -> str:
@@ -145,22 +278,23 @@ def required(item: Mapping[str, Any], *fields: str) -> str:
     raise InputError(fields[0], None, "Give its text.", "is missing or has no text")
 
 
-def objects(field: str, value: object) -> dict[str, Any]:
-    """Return a JSON object as it is; raises `InputError` for other values, and an error that stands for a value."""
-    if isinstance(value, InputError):
-        raise value
-    if not isinstance(value, dict):
-        raise wrong_type(field, value, "Give a JSON object.")
-    return value
+def checked(field: str, value: object, kind: type[T]) -> T:
+    """Return a JSON value of a type, such as `dict`; raises `InputError` for values of other types."""
+    if isinstance(value, kind):
+        return value
+    problem = None if value is None else f"is {JSON_TYPES[type(value)]} instead of {JSON_TYPES[kind]}"
+    raise InputError(field, None if value is None else Words(JSON_TYPES[type(value)]), CORRECT, problem)
 
 
 def instant(field: str, value: object) -> datetime | None:
     """Return an aware instant from ISO 8601 (without an offset: UTC), or from seconds or milliseconds since 1970.
 
-    None, an empty text: None. Raises `InputError` for other values.
+    Numbers may be texts. None, 0, an empty text: None. Raises `InputError` for other values.
     """
-    if value is None or value == "":
+    if value is None or value == "" or value == 0:
         return None
+    if isinstance(value, str) and EPOCH.fullmatch(value.strip()):
+        value = float(value)
     if isinstance(value, str):
         try:
             found = datetime.fromisoformat(value.strip())
@@ -171,6 +305,14 @@ def instant(field: str, value: object) -> datetime | None:
         return moment(value)
     except InputError as error:
         raise error.at(field) from None
+
+
+def readable_instant(value: object) -> datetime | None:
+    """Return an instant as `instant` does, and None for a value that is no time."""
+    try:
+        return instant("time", value)
+    except InputError:
+        return None
 
 
 def name(value: object) -> str | None:
@@ -227,70 +369,7 @@ def _plain(value: Any, depth: int, text: int, many: int) -> Any:
     return clean if len(clean) <= text else f"{clean[:text]} {CUT}"
 
 
-def each(items: Iterable[tuple[int, Any]], convert: Callable[[int, dict[str, Any]], Iterable[Item]]) -> Iterator[Item]:
-    """Yield the records and problems that `convert` makes of each numbered item; for one item they may be several.
-
-    An item that is no JSON object, or for which `convert` raises `InputError`, becomes a problem.
-    """
-    for number, item in items:
-        try:
-            yield from convert(number, objects("record", item))
-        except InputError as error:
-            yield problem(number, error)
-
-
-def problem(number: int, error: InputError, place: str = "") -> Problem:
-    """Return an error as the problem of a record; `place` says where in the record it is."""
-    return Problem(number, " ".join(filter(None, (place, error.field, error.problem))), error.remedy)
-
-
-def json_items(file: IO[bytes] | Path, *fields: str) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each item of JSON lines, of a JSON list, or of the lists in an object's `fields`.
-
-    Lines are read one by one.
-
-    Raises:
-        InputError: a list that is not valid JSON.
-    """
-    with opened(file) as stream:
-        first = stream.readline()
-        try:
-            value = parsed(first)
-        except ValueError:
-            first += stream.read()  # JSON of many lines, or lines of which the first is invalid
-            try:
-                value = parsed(first)
-            except ValueError:
-                if first.removeprefix(BOM_UTF8).lstrip().startswith(b"["):
-                    remedy, cause = "Give the file as exported.", "is not valid JSON"
-                    raise InputError("file", Words("a file that is not JSON"), remedy, cause) from None
-                yield from json_lines(BytesIO(first))
-                return
-        if isinstance(value, dict) and any(isinstance(value.get(field), list) for field in fields):
-            value = [item for field in fields if isinstance(value.get(field), list) for item in value[field]]
-        yield from enumerate(value if isinstance(value, list) else [value], start=1)
-        for number, line in json_lines(stream):
-            yield number + 1, line
-
-
-def files_in(folder: Path, *suffixes: str) -> list[Path]:
-    """Return the files with these suffixes in a folder and its subfolders, in the order of their paths.
-
-    Hidden files and folders, and links that lead out of the folder, are left out.
-    """
-    root = folder.resolve()
-    return [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.suffix.lower() in suffixes
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.is_file()
-        and path.resolve().is_relative_to(root)
-    ]
-
-
 def turn(
-    source: str,
     number: int,
     id: str,
     content: str,
@@ -302,16 +381,5 @@ def turn(
     **fields: Any,
 ) -> Record:
     """Return a message of a conversation as a turn of its session; `fields` are further fields of the draft."""
-    return Record(
-        number,
-        {
-            "content": content,
-            "kind": "turn",
-            "speaker": speaker,
-            "session_id": session,
-            "created_at": created,
-            "key": key(source, id),
-            "metadata": metadata,
-            **fields,
-        },
-    )
+    draft = {"content": content, "kind": "turn", "speaker": speaker, "session_id": session, "created_at": created}
+    return Record(number, {**draft, "key": id, "metadata": metadata, **fields})

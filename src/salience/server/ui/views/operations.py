@@ -144,7 +144,7 @@ def import_(page: Visit, upload: Annotated[Upload, Depends(_upload)]) -> Respons
         raise InputError("file", None, "Choose an export, or lines of drafts.", "is empty")
     source = upload.fields.get("source") or None
     home = {name: page.query[name] for name in COORDINATES if page.query.get(name)}  # of drafts that name none
-    on_error = checks.choice("on_error", upload.fields.get("on_error", "stop"), ("stop", "skip"))
+    on_error = upload.fields.get("on_error") or None
     try:
         report: TransferReport = page.site.gate.apply(
             page.grant,
