@@ -13,7 +13,7 @@ import salience
 
 MODELS = {"onnxruntime", "tokenizers", "wordllama", "fastembed", "sentence_transformers", "torch", "spacy", "openai"}
 SURFACES = {"typer", "rich", "fastapi", "starlette", "uvicorn", "mcp", "structlog", "httpx", "anyio"}
-LAB = {"matplotlib", "optuna", "tomlkit", "salience.evaluate"}
+LAB = {"optuna", "tomlkit", "salience.evaluate"}
 DATABASES = {"psycopg", "pgvector", "salience.store.postgres", "alembic"}
 GROUND = {"numpy", "sqlalchemy", "pydantic", "Stemmer", "pybase64", "stop_words", "tenacity", "salience.engine"}
 WORDS = {"Stemmer", "stop_words"}

@@ -122,20 +122,6 @@ def test_what_cannot_be_measured_is_reported(run, data, arguments, told):
     assert result.stdout == ""
 
 
-def test_a_report_is_written_and_not_over_another_file(run, data, tmp_path):
-    page = tmp_path / "report.html"
-    run("eval", data, "--profiles", "bm25,cosine", "--html", str(page))
-    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
-    page.write_text("something else", "utf-8")
-    lost = run("eval", data, "--profiles", "bm25", "--html", str(tmp_path / "no" / "report.html"), code=2)
-    assert "a folder that does not exist" in lost.stderr
-    refused = run("eval", data, "--profiles", "bm25", "--html", str(page), code=2)
-    assert "Name a new one, or give --force." in refused.stderr
-    assert page.read_text("utf-8") == "something else"
-    run("eval", data, "--profiles", "bm25", "--html", str(page), "--force")
-    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
-
-
 def test_tuning_prints_a_profile_that_loads(run, data, tmp_path):
     printed = run("tune", data, "--profile", "zeromemory", "--trials", "3", "--metric", "mrr@3").stdout
     path = tmp_path / "piped.toml"
@@ -174,15 +160,13 @@ def test_what_cannot_be_tuned_is_reported(run, data, arguments, told):
 
 def test_the_heavy_libraries_are_imported_only_when_they_are_needed():
 
-    code = "import sys, salience.cli; print([m for m in ('optuna', 'matplotlib', 'tomlkit') if m in sys.modules])"
+    code = "import sys, salience.cli; print([m for m in ('optuna', 'tomlkit') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], text=True, capture_output=True).stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["eval", "tune"])
-def test_a_missing_library_is_reported_before_anything_is_measured(run, data, monkeypatch, command, tmp_path):
+def test_a_missing_library_is_reported_before_anything_is_measured(run, data, monkeypatch):
     monkeypatch.setattr("salience.loading.find_spec", lambda _: None)
-    wanted = ["--html", str(tmp_path / "a.html")] if command == "eval" else []
-    result = run(command, data, *wanted, code=1)
+    result = run("tune", data, code=1)
     assert '[eval]"' in result.stderr
 
 

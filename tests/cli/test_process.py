@@ -23,7 +23,7 @@ sys.argv = ["salience", "--help"]
 try:
     main()
 finally:
-    heavy = {"onnxruntime", "tokenizers", "alembic", "httpx", "spacy", "dateutil", "matplotlib", "optuna", "tomlkit"}
+    heavy = {"onnxruntime", "tokenizers", "alembic", "httpx", "spacy", "dateutil", "optuna", "tomlkit"}
     print(heavy & set(sys.modules), file=sys.stderr)
 """
 

@@ -48,9 +48,6 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
 Cache = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Cache vectors in the platform's cache directory for the next run.")
 ]
-Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots; needs salience[eval].")
-]
 Embedder = Annotated[
     str | None,
     typer.Option(
@@ -114,8 +111,6 @@ def evaluate(
         int, typer.Option("--foreign", metavar="N", help="Questions to ask in the store of another conversation.")
     ] = 0,
     naming: Naming = "strip",
-    html: Html = None,
-    force: Force = False,
     seed: Seed = 0,
     cache: Cache = True,
     half: Annotated[
@@ -144,19 +139,16 @@ def evaluate(
             "resample": resample != "questions",
             "min_score": min_score is not None,
             "foreign": foreign,
-            "html": html,
         }
         _check_unused(for_files, "For everyday, give --half, --profiles, --embedders, --misses or --no-cache.")
         return _everyday(call, rankings, embedders, half, misses, cache)
     _check_unused({"half": half, "misses": misses}, f"Give {EVERYDAY} as the only path, or leave it out.")
     from salience import settings
     from salience.evaluate import compare as comparing
-    from salience.evaluate import report, run, stores
+    from salience.evaluate import run, stores
     from salience.evaluate.metrics import Metric
-    from salience.loading import require
     from salience.records import checks
 
-    _check_new(html, force)
     ks = tuple(_listed("k", depths, lambda written: checks.whole("k", int(written), 1, 200)))
     pairs = tuple(map(comparing.pair, compare or ()))
     wanted = comparing.Wanted(ks, Metric.named(metric), pairs, resample)
@@ -176,14 +168,10 @@ def evaluate(
         checks.whole("seed", seed, 0, 2**32 - 1),
         stores.cache_folder() if cache else None,
     )
-    if html is not None:
-        require("matplotlib", "the HTML report", "eval")
     embedding = _listed("embedders", embedders or call.options.embedder or settings.load().embedder, str)
     with progress("asking", run.count(read, plan) * len(embedding), unit="questions") as advance:
         outcomes = [run.evaluate(read, plan, name, advance) for name in embedding]
     found = comparing.compare(read, plan, wanted, outcomes)
-    if html is not None:
-        html.write_text(report.page(found, datetime.now(UTC).date()), "utf-8")
     return Answer(comparing.as_record(found), _eval_lines(found), _eval_view(found))
 
 
