@@ -4,8 +4,11 @@ An adapter takes a connected `Memory` and implements the framework's own interfa
 worker threads. Importing an adapter without its framework raises `MissingExtraError`, which names the pip command.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import anyio.to_thread
 
 from salience.records import ANY, NARROWING
 from salience.records import Memory as Stored
@@ -17,6 +20,14 @@ START: Final = "0" * 32
 """Cursor before every memory. An empty page after a cursor costs no count of the memories out of scope."""
 PAGE: Final = 250
 """Memories to read or write in one request."""
+QUERY: Final = 10_000
+"""Maximum length of a question, characters; the rest of a longer text is not searched for."""
+Result = TypeVar("Result")
+
+
+async def in_thread(call: Callable[..., Result], *arguments: Any, **keywords: Any) -> Result:
+    """Return the result of a call in a worker thread."""
+    return await anyio.to_thread.run_sync(partial(call, *arguments, **keywords))
 
 
 def named(**coordinates: Any) -> dict[str, Any]:

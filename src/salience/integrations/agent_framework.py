@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-import anyio.to_thread
-
 from salience.errors import InputError, MissingExtraError
-from salience.integrations import Memory, named, scan
+from salience.integrations import QUERY, Memory, in_thread, named, scan
 from salience.rank.profiles import ProfileLike
 from salience.text import content_hash
 
@@ -34,8 +31,6 @@ FIELD: Final = "agent_framework"
 """Key of the metadata that holds a message as JSON, without its text if it is all text."""
 SPILL: Final = 60_000
 """If the JSON of a message has more characters than this, it is stored as content, where it may be split."""
-QUERY: Final = 10_000
-"""Maximum length of a question, characters; the rest of a longer input is not searched for."""
 
 
 class SalienceContextProvider(ContextProvider):
@@ -80,8 +75,7 @@ class SalienceContextProvider(ContextProvider):
         if not query:
             return
         where = self._turns.where(context.session_id)
-        recall = partial(self._turns.memory.context, query, **self._options, **where)
-        found = await anyio.to_thread.run_sync(recall)
+        found = await in_thread(self._turns.memory.context, query, **self._options, **where)
         if found.text:
             origins = {hit.memory.scope.session_id for hit in found.hits} - {None, context.session_id}
             message = Message("user", [found.text])
@@ -94,7 +88,7 @@ class SalienceContextProvider(ContextProvider):
         messages = [*context.input_messages, *(context.response.messages if context.response else ())]
         spoken = [message for message in messages if message.text.strip()]
         if self._store and spoken:
-            await anyio.to_thread.run_sync(self._turns.save, context.session_id, spoken)
+            await in_thread(self._turns.save, context.session_id, spoken)
 
 
 class SalienceHistoryProvider(HistoryProvider):
@@ -127,7 +121,7 @@ class SalienceHistoryProvider(HistoryProvider):
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """Return the messages of a session, oldest first."""
-        return await anyio.to_thread.run_sync(self._turns.load, session_id)
+        return await in_thread(self._turns.load, session_id)
 
     async def save_messages(
         self,
@@ -139,7 +133,7 @@ class SalienceHistoryProvider(HistoryProvider):
     ) -> None:
         """Store messages; a message without an id gets one, and a message that is already stored is left out."""
         if messages:
-            await anyio.to_thread.run_sync(self._turns.save, session_id, messages)
+            await in_thread(self._turns.save, session_id, messages)
 
 
 class _Turns:

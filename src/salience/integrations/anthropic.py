@@ -9,10 +9,8 @@ import posixpath
 from collections.abc import Callable
 from typing import Any, Final, Unpack
 
-import anyio
-
 from salience.errors import MissingExtraError, SalienceError, StaleError
-from salience.integrations import Memory
+from salience.integrations import Memory, in_thread
 from salience.integrations.files import ATTEMPTS, Files, size
 from salience.keywords import CallerKeywords
 from salience.records import Memory as Record
@@ -243,13 +241,13 @@ class AsyncSalienceMemoryTool(BetaAsyncAbstractMemoryTool):
         self._commands = _Commands(memory, where)
 
     async def _run(self, command: Any) -> str:
-        return await anyio.to_thread.run_sync(self._commands.run, command)
+        return await in_thread(self._commands.run, command)
 
     view = create = str_replace = insert = delete = rename = _run
 
     async def clear_all_memory(self) -> str:
         """Forget all files."""
-        return await anyio.to_thread.run_sync(self._commands.clear)
+        return await in_thread(self._commands.clear)
 
 
 def _valid(path: str) -> str:

@@ -8,13 +8,10 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final, Self
 
-import anyio.to_thread
-
 from salience.errors import InputError, MissingExtraError, Words
-from salience.integrations import Memory, named, scan
+from salience.integrations import QUERY, Memory, in_thread, named, scan
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
 from salience.records import Memory as Stored
@@ -29,8 +26,6 @@ FIELD: Final = "crewai"
 """Key of the metadata that holds what a memory has no field for; start of tags and keys."""
 TEXTS: Final = 10_000
 """Number of texts whose fingerprints are known."""
-QUERY: Final = 10_000
-"""Maximum length of a question, characters; the rest of a longer text is not searched for."""
 FILTERED: Final = 1000
 """Number of hits that a filter by metadata is applied to."""
 
@@ -208,7 +203,7 @@ class SalienceStorage:
 
     async def asave(self, records: list[MemoryRecord]) -> None:
         """Store records."""
-        await anyio.to_thread.run_sync(self.save, records)
+        await in_thread(self.save, records)
 
     async def asearch(
         self,
@@ -220,8 +215,9 @@ class SalienceStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """Return what `search` returns."""
-        search = partial(self.search, query_embedding, scope_prefix, categories, metadata_filter, limit, min_score)
-        return await anyio.to_thread.run_sync(search)
+        return await in_thread(
+            self.search, query_embedding, scope_prefix, categories, metadata_filter, limit, min_score
+        )
 
     async def adelete(
         self,
@@ -232,8 +228,7 @@ class SalienceStorage:
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
         """Forget the records that match."""
-        delete = partial(self.delete, scope_prefix, categories, record_ids, older_than, metadata_filter)
-        return await anyio.to_thread.run_sync(delete)
+        return await in_thread(self.delete, scope_prefix, categories, record_ids, older_than, metadata_filter)
 
     def _records(self, scope: str | None) -> list[MemoryRecord]:
         return [_as_record(stored) for stored in self._stored(scope)]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final
 
-import anyio.to_thread
-
 from salience.errors import InputError, MissingExtraError, NotFoundError
-from salience.integrations import Memory
+from salience.integrations import QUERY, Memory, in_thread
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
 from salience.text import content_hash
@@ -27,8 +24,6 @@ except ImportError as error:
 
 NO_SESSION: Final = "adk:no-session"
 """Session of events that are added without one."""
-QUERY: Final = 10_000
-"""Maximum length of a question, characters; the rest of a longer query is not searched for."""
 
 
 class SalienceMemoryService(BaseMemoryService):
@@ -66,8 +61,7 @@ class SalienceMemoryService(BaseMemoryService):
         session_id = session_id or NO_SESSION
         turns = list(_as_turns(events, session_id, custom_metadata or {}))
         if turns:
-            ingest = partial(self._memory.ingest, turns, project=app_name, user_id=user_id, session_id=session_id)
-            await anyio.to_thread.run_sync(ingest)
+            await in_thread(self._memory.ingest, turns, project=app_name, user_id=user_id, session_id=session_id)
 
     async def add_memory(
         self,
@@ -83,15 +77,14 @@ class SalienceMemoryService(BaseMemoryService):
         """
         _check(app_name, user_id)
         drafts = [_as_draft(entry, {**(custom_metadata or {}), **entry.custom_metadata}) for entry in memories]
-        remember = partial(self._memory.remember_many, drafts, project=app_name, user_id=user_id)
-        await anyio.to_thread.run_sync(remember)
+        await in_thread(self._memory.remember_many, drafts, project=app_name, user_id=user_id)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return the memories that answer a query, best first, with their confidence and `verdict` in the metadata."""
         _check(app_name, user_id)
         if not query.strip():
             return SearchMemoryResponse()
-        recall = partial(
+        hits = await in_thread(
             self._memory.recall,
             query[:QUERY],
             limit=self._limit,
@@ -99,14 +92,13 @@ class SalienceMemoryService(BaseMemoryService):
             project=app_name,
             user_id=user_id,
         )
-        hits = await anyio.to_thread.run_sync(recall)
         return SearchMemoryResponse(memories=[_as_entry(hit) for hit in hits if self._weak or not hit.weak])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Forget a memory of this user; its versions are kept. Any other id raises NotFoundError."""
         _check(app_name, user_id)
         if memory_id:
-            await anyio.to_thread.run_sync(self._forget, app_name, user_id, memory_id)
+            await in_thread(self._forget, app_name, user_id, memory_id)
 
     def _forget(self, app_name: str, user_id: str, memory_id: str) -> None:
         memory = self._memory.get(memory_id, project=app_name, user_id=user_id)

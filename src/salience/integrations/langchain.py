@@ -11,18 +11,16 @@ import json
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NotRequired, Unpack
 from urllib.parse import quote
 
-import anyio.to_thread
 import numpy as np
 
 from salience.batch import Vectors32
 from salience.compose import connect
 from salience.errors import InputError, MissingExtraError, NotFoundError
-from salience.integrations import PAGE, Memory, belongs, scan
+from salience.integrations import PAGE, QUERY, Memory, belongs, in_thread, scan
 from salience.keywords import ScopeKeywords
 from salience.loading import mapped
 from salience.rank.profile import LIMIT
@@ -60,8 +58,6 @@ FIELD: Final = "langchain"
 """Key of the metadata of documents and messages, and first part of their tags."""
 DOCUMENT: Final = "document"
 """Kind of a document of a vector store."""
-QUERY: Final = 10_000
-"""Maximum length of a question, characters; the rest of a longer message is not searched for."""
 UserOf = Callable[[Runtime[Any]], str]
 """From the runtime of an agent to the id of its user."""
 
@@ -116,8 +112,7 @@ class SalienceRetriever(BaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None, **options: Any
     ) -> list[Document]:
-        find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k, **options)
-        return await anyio.to_thread.run_sync(find)
+        return await in_thread(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k, **options)
 
 
 def _as_document(hit: Hit) -> Document:
@@ -402,7 +397,7 @@ class SalienceMiddleware(AgentMiddleware[SalienceState, Any, Any]):
 
     async def abefore_agent(self, state: SalienceState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """As `before_agent`, in a worker thread."""
-        return await anyio.to_thread.run_sync(self.before_agent, state, runtime)
+        return await in_thread(self.before_agent, state, runtime)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -427,7 +422,7 @@ class SalienceMiddleware(AgentMiddleware[SalienceState, Any, Any]):
 
     async def aafter_agent(self, state: SalienceState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """As `after_agent`, in a worker thread."""
-        return await anyio.to_thread.run_sync(self.after_agent, state, runtime)
+        return await in_thread(self.after_agent, state, runtime)
 
 
 def _with_context(request: ModelRequest[Any]) -> ModelRequest[Any]:

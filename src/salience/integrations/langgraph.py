@@ -17,10 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Unpack
 from urllib.parse import quote
 
-import anyio.to_thread
-
 from salience.errors import ForbiddenError, InputError, MissingExtraError, NotFoundError
-from salience.integrations import PAGE, Memory, belongs, scan
+from salience.integrations import PAGE, Memory, belongs, in_thread, scan
 from salience.keywords import CallerKeywords
 from salience.rank.profile import LIMIT, parse
 from salience.rank.profiles import ProfileLike
@@ -138,7 +136,7 @@ class SalienceStore(BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Return what `batch` returns, which runs in a worker thread."""
-        return await anyio.to_thread.run_sync(self.batch, list(ops))
+        return await in_thread(self.batch, list(ops))
 
     # Where items are
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import anyio.to_thread
 from pydantic import PrivateAttr
 
 from salience.context import BOOTSTRAP, pack, split, tokens
 from salience.errors import MissingExtraError
-from salience.integrations import Memory, named, scan
+from salience.integrations import QUERY, Memory, in_thread, named, scan
 from salience.rank.profiles import ProfileLike
 from salience.records import Memory as Stored
 from salience.text import content_hash
@@ -25,13 +23,10 @@ try:
 except ImportError as error:
     raise MissingExtraError("salience.integrations.llama_index", "llama-index") from error
 
-T = TypeVar("T")
 FIELD: Final = "llama_index"
 """Key of the metadata that holds a message of the chat store as JSON."""
 SPILL: Final = 60_000
 """If the JSON of a message has more characters than this, it is stored as content, where it may be split."""
-QUERY: Final = 10_000
-"""Maximum length of a question, characters; the rest of a longer message is not searched for."""
 NO_SESSION: Final = "llama-index:no-session"
 """Session of messages that are put into a block without one."""
 
@@ -79,7 +74,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
         said = [text for message in messages or () if message.role == "user" and (text := _text(message)).strip()]
         if not said:
             return ""
-        found = await _run(self._memory.context, said[-1][:QUERY], **self._options, **self._where)
+        found = await in_thread(self._memory.context, said[-1][:QUERY], **self._options, **self._where)
         session_id = block_kwargs.get("session_id")
         hits = [hit for hit in found.hits if not _is_active(hit.memory, session_id)]
         recalled = [hit for hit in hits if hit.memory.kind != BOOTSTRAP]
@@ -95,7 +90,7 @@ class SalienceMemoryBlock(BaseMemoryBlock[str]):
                     identity = content_hash("\x1f".join((where["session_id"], message.role.value, text)))
                     turns.append({"content": text, "speaker": message.role.value, "key": f"llama-index:{identity}"})
             if turns:
-                await _run(self._memory.ingest, turns, **where)
+                await in_thread(self._memory.ingest, turns, **where)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the content without its last memories, or None if no memory is left."""
@@ -133,11 +128,11 @@ class SalienceChatStore(AsyncDBChatStore):
         """Return the messages of a session with a status (None: any), oldest first."""
         start = offset or 0
         end = None if limit is None else start + limit
-        return [_as_message(parts) for parts in (await _run(self._turns, key, status))[start:end]]
+        return [_as_message(parts) for parts in (await in_thread(self._turns, key, status))[start:end]]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """Return the number of messages of a session with a status."""
-        return len(await _run(self._turns, key, status))
+        return len(await in_thread(self._turns, key, status))
 
     async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE) -> None:
         """Store a message."""
@@ -149,44 +144,44 @@ class SalienceChatStore(AsyncDBChatStore):
         """Store messages, all or none."""
         if messages:
             turns = [_as_turn(message, status) for message in messages]
-            await _run(self._memory.ingest, turns, session_id=key, **self._where)
+            await in_thread(self._memory.ingest, turns, session_id=key, **self._where)
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Replace all messages of a session; those that it begins with already stay."""
-        old = await _run(self._turns, key, None)
+        old = await in_thread(self._turns, key, None)
         same = 0
         while same < min(len(old), len(messages)) and _is(old[same], messages[same], status):
             same += 1
-        await _run(self._forget, old[same:])
+        await in_thread(self._forget, old[same:])
         await self.add_messages(key, messages[same:], status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Forget the message at a position of the session, from 0, and return it; None if there is none."""
-        found = (await _run(self._turns, key, None))[idx : idx + 1] if idx >= 0 else []
-        await _run(self._forget, found)
+        found = (await in_thread(self._turns, key, None))[idx : idx + 1] if idx >= 0 else []
+        await in_thread(self._forget, found)
         return _as_message(found[0]) if found else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Forget the messages of a session with a status (None: any)."""
-        await _run(self._forget, await _run(self._turns, key, status))
+        await in_thread(self._forget, await in_thread(self._turns, key, status))
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Forget the oldest n active messages of a session and return them."""
-        oldest = (await _run(self._turns, key, MessageStatus.ACTIVE))[:n]
-        await _run(self._forget, oldest)
+        oldest = (await in_thread(self._turns, key, MessageStatus.ACTIVE))[:n]
+        await in_thread(self._forget, oldest)
         return [_as_message(parts) for parts in oldest]
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Archive the oldest n active messages of a session and return them."""
-        oldest = (await _run(self._turns, key, MessageStatus.ACTIVE))[:n]
-        await _run(self._archive, oldest)
+        oldest = (await in_thread(self._turns, key, MessageStatus.ACTIVE))[:n]
+        await in_thread(self._archive, oldest)
         return [_as_message(parts) for parts in oldest]
 
     async def get_keys(self) -> list[str]:
         """Return the ids of the sessions that have messages."""
-        turns = await _run(self._listed)
+        turns = await in_thread(self._listed)
         return list(dict.fromkeys(turn.scope.session_id for turn in turns if turn.scope.session_id is not None))
 
     def _listed(self, *sessions: str) -> list[Stored]:
@@ -207,10 +202,6 @@ class SalienceChatStore(AsyncDBChatStore):
         for turn in (turn for parts in messages for turn in parts):
             metadata = {**turn.metadata, "status": MessageStatus.ARCHIVED.value}
             self._memory.update(turn.id, metadata=metadata, **self._where)
-
-
-async def _run(call: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-    return await anyio.to_thread.run_sync(partial(call, *arguments, **keywords))
 
 
 def _text(message: ChatMessage) -> str:

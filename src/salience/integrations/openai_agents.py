@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, Final, TypeVar, Unpack
-
-import anyio
+from typing import Any, Final, Unpack
 
 from salience import keywords
 from salience.errors import InputError, MissingExtraError, NotFoundError, StaleError
-from salience.integrations import Memory, scan
+from salience.integrations import QUERY, Memory, in_thread, scan
 from salience.integrations.files import split
 from salience.keywords import CallerKeywords
 from salience.rank.profiles import ProfileLike
@@ -32,7 +29,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("salience.integrations.openai_agents", "openai-agents") from error
 
-Result = TypeVar("Result")
 ITEM: Final = "agents_item"
 """Field of the metadata with the id of a call of `add_items` and a position; `json` holds the item itself."""
 JSON_SIZE: Final = 30_000
@@ -76,7 +72,7 @@ class SalienceSession:
             limit = self.session_settings.limit
         if limit is not None and limit <= 0:
             return []
-        items = [item for _, item in await _in_thread(self._stored) if item is not None]
+        items = [item for _, item in await in_thread(self._stored) if item is not None]
         return items if limit is None else items[-limit:]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
@@ -84,15 +80,15 @@ class SalienceSession:
         call = uuid.uuid4().hex
         messages = [message for number, item in enumerate(items) for message in _messages(item, f"{call}:{number}")]
         if messages:
-            await _in_thread(self._memory.ingest, messages, session_id=self.session_id, **self._where)
+            await in_thread(self._memory.ingest, messages, session_id=self.session_id, **self._where)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Forget the latest item and return it; None if there is none."""
-        return await _in_thread(self._pop)
+        return await in_thread(self._pop)
 
     async def clear_session(self) -> None:
         """Forget all items."""
-        await _in_thread(self._clear)
+        await in_thread(self._clear)
 
     def _stored(self) -> list[tuple[list[Record], TResponseInputItem | None]]:
         """Return the memories of each item and the item, in order; None for an item of which a part was forgotten."""
@@ -155,7 +151,7 @@ def memory_tools(
         Args:
             content: a sentence that is clear without this conversation.
         """
-        receipt = await _in_thread(memory.remember, content, **_scope(user_id, ctx, where))
+        receipt = await in_thread(memory.remember, content, **_scope(user_id, ctx, where))
         return "\n".join(filter(None, (f"{receipt.status}: {receipt.memory.short_id}", receipt.warning)))
 
     @function_tool(failure_error_function=_failure)
@@ -166,7 +162,7 @@ def memory_tools(
             query: the question.
         """
         scope = _scope(user_id, ctx, where)
-        found = await _in_thread(memory.context, query, limit=limit, profile=profile, **scope)
+        found = await in_thread(memory.context, query, limit=limit, profile=profile, **scope)
         return found.text or "There are no memories."
 
     return [remember, recall]
@@ -198,9 +194,9 @@ def memory_instructions(
         asked = [_text(item) for item in ctx.turn_input if _role(item) == "user"]
         if not asked or not asked[-1].strip():
             return instructions
-        found = await _in_thread(
+        found = await in_thread(
             memory.context,
-            _storable(asked[-1])[:2000],
+            _storable(asked[-1])[:QUERY],
             budget_tokens=budget_tokens,
             limit=limit,
             profile=profile,
@@ -214,10 +210,6 @@ def memory_instructions(
 def _failure(ctx: RunContextWrapper[Any], error: Exception) -> str:
     """Return the result of a failed tool call; the message of an InputError says how to correct it."""
     return str(error) if isinstance(error, InputError) else default_tool_error_function(ctx, error)
-
-
-async def _in_thread(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
-    return await anyio.to_thread.run_sync(partial(call, *args, **options))
 
 
 def _scope(user_id: UserId, ctx: RunContextWrapper[Any], where: Mapping[str, Any]) -> dict[str, Any]:

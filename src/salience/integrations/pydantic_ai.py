@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Final, TypeVar, Unpack
-
-import anyio
+from typing import Any, Final, Unpack
 
 from salience.errors import InputError, MissingExtraError, StaleError
-from salience.integrations import Memory, belongs
+from salience.integrations import QUERY, Memory, Result, belongs, in_thread
 from salience.integrations.files import KIND as FILE
 from salience.integrations.files import PART, File, Files, directory_tag
 from salience.keywords import CallerKeywords
@@ -34,7 +31,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("salience.integrations.pydantic_ai", "pydantic-ai") from error
 
-Result = TypeVar("Result")
 RECEIPT: Final = "file-receipt"
 """Kind of the forgotten memory that stands for an operation which found no file to delete."""
 KEPT: Final = 16
@@ -60,7 +56,7 @@ class SalienceMemoryStore:
         """Return the file at `path` with at most `max_chars` characters, or None."""
         _check_path(path)
         _check_positive("max_chars", max_chars)
-        file = await _in_thread(self._files.read, path)
+        file = await in_thread(self._files.read, path)
         if file is None:
             return None
         stored = file.memory.metadata
@@ -75,7 +71,7 @@ class SalienceMemoryStore:
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
         """Return the result of an operation that was done already, or None."""
-        return await _in_thread(self._done, operation)
+        return await in_thread(self._done, operation)
 
     async def write(
         self, path: str, content: str, *, expected_version: str | None, operation: MemoryOperation | None = None
@@ -96,20 +92,20 @@ class SalienceMemoryStore:
     ) -> MemoryMutation:
         """As `write`, and keep `metadata` with this version of the file."""
         _check_path(path)
-        return await _in_thread(self._write, path, content, expected_version, metadata, operation)
+        return await in_thread(self._write, path, content, expected_version, metadata, operation)
 
     async def delete(
         self, path: str, *, expected_version: str | None, operation: MemoryOperation | None = None
     ) -> MemoryMutation:
         """Forget the file at `path`, if it is at `expected_version` (None: there is none)."""
         _check_path(path)
-        return await _in_thread(self._delete, path, expected_version, operation)
+        return await in_thread(self._delete, path, expected_version, operation)
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         """Return the first `limit` paths that start with `prefix`, sorted."""
         _check_prefix(prefix)
         _check_positive("limit", limit)
-        heads = await _in_thread(lambda: [*self._files.heads()])
+        heads = await in_thread(lambda: [*self._files.heads()])
         return sorted(path for head in heads if (path := head.metadata["path"]).startswith(prefix))[:limit]
 
     async def search(
@@ -119,7 +115,7 @@ class SalienceMemoryStore:
         _check_prefix(prefix)
         if not query.split() or min(limit, max_files, max_chars, max_file_chars) <= 0:
             return MemorySearchResult(matches=[], scanned=0, truncated=False)
-        return await _in_thread(self._search, prefix, query, limit, max_files, max_chars, max_file_chars)
+        return await in_thread(self._search, prefix, query, limit, max_files, max_chars, max_file_chars)
 
     def _search(
         self, prefix: str, query: str, limit: int, max_files: int, max_chars: int, max_file_chars: int
@@ -278,21 +274,19 @@ class SalienceToolset(FunctionToolset[AgentDepsT]):
         if not asked.strip():
             return None
         dry_run = ctx.run_step > 1  # later requests of a run ask the same again
-        found = await _in_thread(self._memory.context, asked, dry_run=dry_run, **self._options, **self._scope(ctx))
+        found = await in_thread(
+            self._memory.context, asked[:QUERY], dry_run=dry_run, **self._options, **self._scope(ctx)
+        )
         return found.text or None
 
     def _scope(self, ctx: RunContext[AgentDepsT]) -> dict[str, Any]:
         return {**self._where, "user_id": self._user_id(ctx) if callable(self._user_id) else self._user_id}
 
 
-async def _in_thread(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
-    return await anyio.to_thread.run_sync(partial(call, *args, **options))
-
-
 async def _call(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
     """Run the call of a tool; an invalid argument becomes a retry, whose message says how to correct it."""
     try:
-        return await _in_thread(call, *args, **options)
+        return await in_thread(call, *args, **options)
     except InputError as error:
         raise ModelRetry(str(error)) from error
 

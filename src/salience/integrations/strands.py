@@ -6,14 +6,11 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
-
-import anyio.to_thread
 
 from salience.context import FOOTER, HEADER, UNSURE, entry
 from salience.errors import MissingExtraError
-from salience.integrations import Memory, named
+from salience.integrations import QUERY, Memory, in_thread, named
 from salience.rank.profiles import ProfileLike
 from salience.records import Hit
 from salience.records.ids import WHOLE_OR_SHORT_ID, short_id
@@ -33,8 +30,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("salience.integrations.strands", "strands") from error
 
-QUERY: Final = 10_000
-"""Maximum length of a question, characters; the rest of a longer query is not searched for."""
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -83,19 +78,18 @@ class SalienceMemoryStore(MemoryStore):
         if not query.strip():
             return []
         given = options.get("max_search_results") if options else None
-        recall = partial(
+        found = await in_thread(
             self._memory.recall,
             query[:QUERY],
             limit=self.max_search_results if given is None else given,
             profile=self._profile,
             **self._where,
         )
-        return [_as_entry(hit) for hit in await anyio.to_thread.run_sync(recall)]
+        return [_as_entry(hit) for hit in found]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str:
         """Store a fact and return its id; a text that is stored already is not stored again."""
-        remember = partial(self._memory.remember, content, metadata=metadata, **self._where)
-        return (await anyio.to_thread.run_sync(remember)).memory.id
+        return (await in_thread(self._memory.remember, content, metadata=metadata, **self._where)).memory.id
 
     async def add_messages(self, messages: list[Message], context: AddMessagesContext | None = None) -> int:
         """Store messages with text as turns of the session and return their number; a retry stores nothing twice."""
@@ -107,8 +101,7 @@ class SalienceMemoryStore(MemoryStore):
                 identity = content_hash(json.dumps([self.session_id, number, message["role"], text]))
                 turns.append({"content": text, "speaker": message["role"], "key": f"strands:{identity}"})
         if turns:
-            ingest = partial(self._memory.ingest, turns, session_id=self.session_id, **self._where)
-            await anyio.to_thread.run_sync(ingest)
+            await in_thread(self._memory.ingest, turns, session_id=self.session_id, **self._where)
         return len(turns)
 
 
