@@ -187,7 +187,7 @@ def test_search_keys_are_computed_from_the_rows(database, store, plant, tables, 
         (
             "UPDATE memories SET version = 4 WHERE version = 2",
             "versions",
-            "version 4 follows on version 1: what was between is gone.",
+            "version 4 follows on version 1: the ones between are gone.",
         ),
         ("DELETE FROM meta WHERE name = 'language'", "pins", "the store is pinned to no language;"),
         ("UPDATE meta SET value = '' WHERE name = 'embedder'", "pins", "the store is pinned to no model."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice
 from typing import Final
 
 import numpy as np
@@ -56,7 +56,6 @@ def doctor(
     for page in _pages(services, seen, findings):
         for versions in page:
             seen.add(versions)
-            findings += _number_problems([stored.memory for stored in versions])
         findings += _check_page(services, [stored for versions in page for stored in versions], dimension, repair, deep)
         if progress is not None:
             progress(seen.memories)
@@ -226,19 +225,6 @@ def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive]
             for one, new in zip(lacking, embedded, strict=True)
         ),
     ], None
-
-
-def _number_problems(versions: Sequence[Memory]) -> list[Finding]:
-    """Return gaps and disorder in the versions of a memory; upkeep may have dropped the oldest."""
-    found = []
-    for older, newer in pairwise(versions):
-        if newer.version != older.version + 1:
-            problem = f"version {newer.version} follows on version {older.version}: the ones between are gone. {BACKUP}"
-            found.append(Finding("versions", newer.id, problem))
-        if newer.changed_at < older.changed_at:
-            problem = f"version {newer.version} is older than version {older.version}. {BACKUP}"
-            found.append(Finding("versions", newer.id, problem))
-    return found
 
 
 def _link_problems(seen: _Seen) -> list[Finding]:

@@ -316,6 +316,29 @@ ends: Final = Query(
         "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version",
     ),
 )
+_FOLLOWING: Final = """
+    WITH each AS (
+        SELECT tenant, id, version, changed_at FROM versions UNION ALL
+        SELECT tenant, id, version, changed_at FROM memories),
+    following AS (
+        SELECT id, version, changed_at, lag(version) OVER history AS before, lag(changed_at) OVER history AS earlier
+        FROM each WINDOW history AS (PARTITION BY tenant, id ORDER BY version))
+    SELECT id, version, before FROM following"""
+
+
+def in_order(remedy: str) -> tuple[Query, Query]:
+    """Return the checks for gaps and disorder in the versions of a memory; upkeep may have dropped the oldest ones."""
+    gap = f"version {{version}} follows on version {{before}}: the ones between are gone. {remedy}"
+    return (
+        Query("versions", f"{_FOLLOWING} WHERE version <> before + 1 ORDER BY id, version", gap),
+        Query(
+            "versions",
+            f"{_FOLLOWING} WHERE changed_at < earlier ORDER BY id, version",
+            f"version {{version}} is older than version {{before}}. {remedy}",
+        ),
+    )
+
+
 _STRAY: Final = (
     "FROM requests AS r WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = r.tenant AND m.id = r.id)"
 )
@@ -372,6 +395,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
         ),
     ),
     ends,
+    *in_order(_BACKUP),
     laid_by,
     requests,
     keys,

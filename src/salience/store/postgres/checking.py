@@ -79,12 +79,6 @@ _BEHIND: Final = """
             SELECT tenant, seq FROM memories UNION ALL SELECT tenant, seq FROM touches) AS each
         GROUP BY each.tenant) AS w
     LEFT JOIN tenants AS t ON t.tenant = w.tenant WHERE coalesce(t.sequence, -1) < w.latest ORDER BY w.tenant"""
-_GAPS: Final = """
-    WITH each AS (
-        SELECT tenant, id, version FROM versions UNION ALL SELECT tenant, id, version FROM memories),
-    following AS (
-        SELECT id, version, lag(version) OVER (PARTITION BY tenant, id ORDER BY version) AS before FROM each)
-    SELECT id, version, before FROM following WHERE version <> before + 1 ORDER BY id, version"""
 _STRAY: Final = """
     FROM postings AS p WHERE NOT EXISTS (
         SELECT 1 FROM memories AS m WHERE m.tenant = p.tenant AND m.number = p.number AND m.forgotten_at IS NULL
@@ -330,10 +324,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
         ),
     ),
     integrity.ends,
-    # upkeep drops the oldest versions, so that these may be missing
-    Query(
-        "versions", _GAPS, f"version {{version}} follows on version {{before}}: what was between is gone. {_RESTORE}"
-    ),
+    *integrity.in_order(_RESTORE),
     integrity.laid_by,
     integrity.requests,
     integrity.keys,
