@@ -16,21 +16,20 @@ from typing import Final, get_args
 
 import numpy as np
 
+from bench import judged
+from bench.judged import Judged, cosines, errors, relatedness, taken
 from salience import compose
 from salience.batch import Floats, coded
-from salience.evaluate import calibrate as judged
-from salience.evaluate.calibrate import errors, taken
 from salience.evaluate.metrics import Mask, Rate, precision
 from salience.evaluate.run import FOREIGN, Naming, Plan, Result, Terms, evaluate, sources
 from salience.extract.conflicts import relation
 from salience.extract.distinctions import distinctions
-from salience.maintain.calibrate import cosines, relatedness
 from salience.models.calibration import calibration_of
 from salience.ports import EDGE, Calibration
 from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.stages import covers
-from salience.records import Judged, Label
+from salience.records import Label
 
 EMBEDDERS: Final = ("minilm", "static")
 TEST: Final = Path("sick") / "SICK_test_annotated.txt"
@@ -55,9 +54,8 @@ HEAD: Final = """\
 
 Made by `make thresholds` (`python -m bench.thresholds`). Do not edit it by hand.
 
-A cell has a share, its 95 % interval (Wilson) and the count. `salience calibrate` counts the errors of the paraphrase
-threshold for another embedder or for your own pairs. SICK's pairs are chosen to be similar: of two random memories, far
-fewer would be taken for one.
+A cell has a share, its 95 % interval (Wilson) and the count. SICK's pairs are chosen to be similar: of two random
+memories, far fewer would be taken for one.
 """
 PARAPHRASES: Final = """\
 ## Paraphrase: when two memories say the same
@@ -172,8 +170,8 @@ def paraphrases(pairs: Sequence[Judged], found: Sequence[Measured]) -> str:
         threshold = one.calibration.paraphrase
         columns[f"{one.embedder}, {threshold:g}"] = taken(one.cosines, threshold)
         columns[f"{one.embedder}, and covered"] = taken(one.cosines, threshold) & covered
-        counted = errors(pairs, one.cosines, threshold)
-        shares = f"paraphrases missed {counted.missed}; different things taken for one {counted.mistaken}"
+        missed, mistaken = errors(pairs, one.cosines, threshold)
+        shares = f"paraphrases missed {missed}; different things taken for one {mistaken}"
         lines.append(f"- {one.embedder}, the cosine alone: {shares}.")
     return "\n".join([PARAPHRASES, *table(rows, columns), "", *lines, ""])
 

@@ -51,7 +51,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "Server": "server_|mcp_|ui|metrics_|log_level|otlp_|oauth_",
     "Client": "client_|api_key",
     "PostgreSQL": "pool_size|statement_timeout|prepared_statements|exact_rows|cached_rows",
-    "Embedding": "embed|token_vectors|warm|minilm_|query_prefix|passage_prefix|fastembed_|openai_|calibrations",
+    "Embedding": "embed|token_vectors|warm|minilm_|query_prefix|passage_prefix|fastembed_|openai_",
     "Reranking": "rerank",
     "Language models and extraction": "llm_|summariser|reflect_|judge|extractor|entities",
     "Store": "",

@@ -281,13 +281,6 @@ OnError = Annotated[
     "at an invalid record: `stop` stores nothing, `skip` leaves it out; default: `skip` with a source, else `stop`",
 ]
 Model = Annotated["str | Embedder", Local(), "the model, or its name; default: the connection's"]
-Pairs = Annotated[
-    Iterable[object], Local(),
-    "`Judged`, or (text, text, relatedness from 0 to 1): at least 20 from 0.75 on and 20 below 0.5; "
-    "default: 60 included texts",
-]  # fmt: skip
-DataName = Annotated[str, Local(), "name of the data, kept in the calibration"]
-CalibrationFile = Annotated[str | Path, Local(), "file to save the calibration in, under the embedder's name"]
 BackupFile = Annotated[str | Path, Local(), "path of the copy"]
 Repair = Annotated[bool, Local(), "rebuild derived data that is wrong"]
 Deep = Annotated[bool, Local(), "embed every text again, and compare the vectors"]

@@ -17,7 +17,6 @@ from salience import keywords, listing, remember
 from salience import recall as recalls
 from salience.errors import InputError, Words
 from salience.help import TOPICS
-from salience.maintain import calibrate as calibrations
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
 from salience.maintain import review as reviews
 from salience.models import calibration
@@ -348,21 +347,8 @@ class Engine(Verbs):
         self.services = services
         return report
 
-    def _calibrate(
-        self,
-        pairs: Iterable[object] | None,
-        *,
-        source: str,
-        file: str | Path | None,
-        progress: calibrations.Progress | None,
-    ) -> Calibration:
-        if pairs is None:
-            fitted = calibration.measured(self.services.embedder)
-        else:
-            fitted = calibrations.calibrate(self.services, calibrations.judged(pairs), source, progress)
-        if file is not None:
-            calibration.save(Path(file), self.services.embedder.name, fitted)
-        return fitted
+    def _calibrate(self) -> Calibration:
+        return calibration.measured(self.services.embedder)
 
     def _doctor(self, **options: Any) -> DoctorReport:
         return doctor.doctor(self._flushed, **options)

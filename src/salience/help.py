@@ -26,7 +26,7 @@ reflect                      summarise memories that belong together in one memo
 export / import_ (file)      write all memories as lines of JSON, and read them back
 backup(file) / doctor        copy the store while it is in use; check it for damage, and repair it
 reembed(embedder)            change the embedding model while the store is in use
-calibrate(pairs)             fit the embedder's cosines to pairs of texts that people judged
+calibrate                    measure the embedder's cosines, for an embedder that is an object
 help(topic)                  topics: verbs, scope, profiles, explain, contradictions, versions, writes, fields""",
     "scope": """\
 Every verb takes environment, project, user_id, agent_id and session_id.

@@ -42,11 +42,6 @@ def config_file() -> Path:
     return Path(platformdirs.user_config_dir("salience", appauthor=False)) / "config.toml"
 
 
-def calibrations_file() -> Path:
-    """Return the path of `calibrations.toml`, beside the config file."""
-    return config_file().with_name("calibrations.toml")
-
-
 def default_target() -> str:
     """Return the default store: `memory.db` in the platform's data directory."""
     return str(Path(platformdirs.user_data_dir("salience", appauthor=False)) / "memory.db")
@@ -157,8 +152,6 @@ class Settings(BaseSettings):
     openai_send_dimension: bool = Field(False, description="Ask the endpoint for vectors of that dimension")
     openai_timeout: float = Field(20.0, gt=0, le=3600, description="Timeout of an embedding request, in seconds")
     openai_retries: int = Field(3, ge=0, le=20, description="Maximum retries of an embedding request")
-
-    calibrations: Path = Field(default_factory=calibrations_file, description="File of the embedders' calibrations")
 
     reranker: str = Field(
         "none",

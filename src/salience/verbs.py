@@ -794,19 +794,10 @@ class Verbs:
         """
 
     @verb("", "admin", is_store_wide=True)
-    def calibrate(
-        self,
-        pairs: args.Pairs | None = None,
-        *,
-        source: args.DataName = "pairs of this installation",
-        file: args.CalibrationFile | None = None,
-        progress: args.OnProgress | None = None,
-    ) -> "Calibration":
-        """Return the meaning of the embedder's cosines, fitted on judged pairs of texts; nothing is stored.
+    def calibrate(self) -> "Calibration":
+        """Return the meaning of the embedder's cosines, measured on 60 included texts; nothing is stored.
 
-        Without pairs, it is measured on 60 included texts, as `connect` does it for the embedders that it makes itself.
-
-        This engine keeps its calibration. `connect` reads calibrations from the file of the setting `calibrations`.
+        `connect` measures the embedders that it makes itself. An object takes the result as its `calibration`.
         """
 
     @verb("", "admin", is_store_wide=True)

@@ -57,7 +57,6 @@ CASES = {
     "profiles list": ["profiles", "list"],
     "profiles show": ["profiles", "show", "cmm"],
     "profiles check": ["profiles", "check", "salience", "cmm"],
-    "calibrate": ["calibrate", "JUDGED"],
     "eval": ["eval", "ASKED", "--profiles", "bm25,cosine", "--foreign", "2", "--no-cache"],
     "tune": ["tune", "ASKED", "--trials", "2", "--no-cache"],
     "config show": ["config", "show"],
@@ -69,7 +68,7 @@ ELSEWHERE = ("chat", "db distribute", "hook", "mcp serve", "serve", "ui")
 """What needs a Citus cluster or a language model, answers an agent, or goes on until it is ended: see
 tests/store/test_citus.py, test_chat.py, test_hook.py, tests/server."""
 UNSCOPED = (
-    "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
+    "profiles", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
     "reembed", "db", "keys", "mcp", "config", "status",
 )  # fmt: skip
 SCOPED = [name for name in CASES if not name.startswith(UNSCOPED)]
@@ -101,7 +100,6 @@ def files(apart, of_alice, tmp_path_factory):
 def arguments(request, files, run, written, tmp_path):
     folder, places = files
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    pairs = [{"first": str(n), "second": str(n + n % 2), "relatedness": 1 - n % 2} for n in range(60)]
     texts = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
     turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(texts, 1)]
     given = [{"question": "Who drinks tea?", "answer": "Ana", "category": 4, "evidence": ["D1:1"]}]
@@ -110,7 +108,6 @@ def arguments(request, files, run, written, tmp_path):
         **places,
         "CHAT": written("chat.json", [{"role": "user", "content": "Hello"}]),
         "DRAFTS": written("drafts.jsonl", {"content": "A draft"}),
-        "JUDGED": written("judged.jsonl", *pairs),
         "ASKED": written("asked.json", talks),
         "NEW": str(tmp_path / "new.jsonl"),
         "BACKUP": str(tmp_path / "backup.db"),

@@ -135,8 +135,10 @@ def test_a_missing_argument_is_a_type_error_as_with_an_engine():
 @pytest.mark.parametrize("name", sorted(ALL.keys() - VERBS.keys()))
 def test_local_verbs_are_refused(through, name):
     memory, network = through()
-    argument = {"calibrate": ([],), "backup": ("file.db",)}.get(name, ())
-    with pytest.raises(InputError, match=f"Run `salience {name}` on the machine of the store."):
+    argument = {"backup": ("file.db",)}.get(name, ())
+    with pytest.raises(
+        InputError, match=f"{name} is not available over HTTP. Connect to the file or database of the store instead."
+    ):
         getattr(memory, name)(*argument)
     assert network.requests == []
 

@@ -210,7 +210,8 @@ def test_a_calibration_that_cannot_be_measured_costs_no_vector_and_is_tried_agai
 
 def test_an_embedder_with_a_calibration_is_not_measured():
     inner, own = Meaning(), Calibration((0.0, 1.0), (0.0, 1.0), 0.5, "own")
-    cached = Cached(inner, 8, {"planted": own}, measures=True)
+    inner.calibration = own
+    cached = Cached(inner, 8, measures=True)
     cached.embed_each(["one"])
     assert inner.calls == [1]
     assert cached.calibration == own

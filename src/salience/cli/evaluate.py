@@ -1,4 +1,4 @@
-"""Commands that measure and fit on your own data: eval, tune, calibrate."""
+"""Commands that measure and fit on your own data: eval and tune."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 import typer
 
 from salience.cli.options import EMBEDDERS, PROFILES, Call, Force, command
-from salience.cli.output import Answer, excerpt, one_line, progress, status, table, tsv
+from salience.cli.output import Answer, excerpt, progress, table, tsv
 from salience.errors import InputError, Words
 
 if TYPE_CHECKING:
@@ -238,66 +238,6 @@ def tune(
     record = {"files": files, "embedder": name, "out": out and str(out), **own, "toml": toml}
     last = toml.splitlines() if out is None else [f"# written to {out}"]
     return Answer(record, [*_tuned_lines(found), *last], _tuned_view(found, None if out else toml))
-
-
-@command(app)
-def calibrate(
-    call: Call,
-    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="Judged pairs: a table with tabs, JSONL, or SICK.")],
-    held_out: Annotated[
-        Path | None, typer.Option("--held-out", metavar="FILE", help="More pairs, only to count the errors on.")
-    ] = None,
-    embedder: Embedder = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="File to write. Default: SALIENCE_CALIBRATIONS.")
-    ] = None,
-) -> Answer:
-    """Fit an embedder's cosines to pairs of texts that people judged.
-
-    A pair is two texts and how related people find them: columns (or JSON keys) first, second and relatedness, 0 to 1.
-    The result maps a cosine to relatedness, and gives the cosine from which two texts count as saying the same. It is
-    saved, and used by every later command with that embedder.
-    """
-    from salience import compose, settings
-    from salience.evaluate import calibrate as judged
-    from salience.maintain import calibrate as calibrations
-    from salience.models import calibration
-
-    read = {path: judged.read(path) for path in (pairs, held_out) if path is not None}
-    with compose.local(":memory:", embedder=embedder or call.options.embedder) as engine, status("embedding"):
-        name = engine.services.embedder.name
-        cosines = {path: calibrations.cosines(engine.services, held) for path, held in read.items()}
-    fitted = calibrations.fitted(read[pairs], cosines[pairs], f"{len(read[pairs]):,} judged pairs of {pairs.name}")
-    default = settings.load().calibrations
-    file = out or default
-    calibration.save(file, name, fitted)
-    errors = {path: judged.errors(held, cosines[path], fitted.paraphrase) for path, held in read.items()}
-    counts = [
-        {
-            "file": str(path),
-            "pairs": len(read[path]),
-            "fitted": path == pairs,
-            "missed": found.missed.as_dict(),
-            "mistaken": found.mistaken.as_dict(),
-        }
-        for path, found in errors.items()
-    ]
-    record = {"embedder": name, "calibration": fitted, "errors": counts, "kept_in": str(file)}
-    knots = {
-        column: " ".join(f"{knot:5.3f}" for knot in getattr(fitted, column)) for column in ("cosine", "relatedness")
-    }
-    lines = [one_line(f"{name}, fitted on {fitted.source}"), *(f"{key:11} {row}" for key, row in knots.items())]
-    lines.append(f"Two texts count as saying the same from a cosine of {fitted.paraphrase:.3f} on. Its errors (95 %):")
-    for path, found in errors.items():
-        lines += [
-            one_line(f"{path} ({'fitted on these' if path == pairs else 'held out'})"),
-            f"  paraphrases missed               {found.missed}",
-            f"  different things taken for one   {found.mistaken}",
-        ]
-    then = "to use it, set SALIENCE_CALIBRATIONS to this file"
-    if file == default:
-        then = "every connect with this embedder reads it"
-    return Answer(record, [*lines, one_line(f"Saved in {file}; {then}.")])
 
 
 def _everyday(

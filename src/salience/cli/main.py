@@ -46,7 +46,7 @@ PANELS: Final = {
     "Agents, servers and the dashboard": "mcp serve ui keys hook chat",
     "Look after a store": "status stats doctor upkeep consolidate reflect backup reinstate reembed db",
     "Move memories": "import export copy",
-    "Rank and measure": "profiles eval tune calibrate",
+    "Rank and measure": "profiles eval tune",
     "Help": "demo help config",
 }
 """Heading of the help -> its commands."""

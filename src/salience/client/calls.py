@@ -93,7 +93,7 @@ def call(verb: Verb, given: Mapping[str, Any], profile: ProfileLike | None = Non
     }
     name = verb.name
     if not verb.path:
-        remedy = f"Run `salience {name}` on the machine of the store."
+        remedy = "Connect to the file or database of the store instead."
         raise InputError(name, Words("a server over HTTP"), remedy, "is not available over HTTP")
     if verb.ranks and profile is not None:
         arguments.setdefault("profile", profile)

@@ -1,1 +1,1 @@
-"""Measure, compare, tune and calibrate profiles on your own data; the sample and its demo."""
+"""Measure, compare and tune profiles on your own data; the sample and its demo."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -146,7 +146,6 @@ class Cached(Wrapped):
     Args:
         embedder: computes the vectors.
         size: most vectors in the cache, at least 0; the least recently used vector goes first.
-        fitted_here: calibrations of this installation, by embedder name.
         measures: whether to measure the calibration of an embedder that has none, after its first vectors.
     """
 
@@ -154,13 +153,11 @@ class Cached(Wrapped):
         self,
         embedder: Embedder,
         size: int,
-        fitted_here: Mapping[str, Calibration] = {},
         measures: bool = False,
     ) -> None:
         super().__init__(embedder)
         self._bare = Wrapped(embedder)
         self._size = size
-        self._fitted_here = fitted_here
         self._measured = Once(lambda: measured(self._bare)) if measures else None
         self._embeddings: OrderedDict[bytes, Embedding] = OrderedDict()  # by hash: it holds no text
         self._lock = threading.Lock()
@@ -168,14 +165,14 @@ class Cached(Wrapped):
     @property
     def calibration(self) -> Calibration:
         """The embedder's calibration; a measured one is known from the first vectors on."""
-        known = calibration_of(self._embedder, self._fitted_here)
+        known = calibration_of(self._embedder)
         if known is not UNCALIBRATED or self._measured is None:
             return known
         return self._measured.known or UNCALIBRATED
 
     def _measure(self) -> None:
         """Measure the calibration if it is unknown and `measures`; after a failure, the next call tries again."""
-        if self._measured is not None and calibration_of(self._embedder, self._fitted_here) is UNCALIBRATED:
+        if self._measured is not None and calibration_of(self._embedder) is UNCALIBRATED:
             with suppress(EmbedderError):
                 self._measured()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from salience.errors import InputError, SalienceError, Words, unknown
-from salience.models import calibration, llm
+from salience.models import llm
 from salience.models.bge import BGE
 from salience.models.cache import Cached, WithTokens
 from salience.models.facts import LLMFactReader
@@ -158,7 +158,7 @@ def embedder(chosen: object, settings: Settings) -> Cached:
     if not is_named:
         checks.whole("embedder.dimension", made.dimension, 1, MAX_DIMENSION)
     made = _with_tokens(made, settings, chosen)
-    return Cached(made, settings.embedder_cache, calibration.load(settings.calibrations), measures=is_named)
+    return Cached(made, settings.embedder_cache, measures=is_named)
 
 
 def _with_tokens(made: Embedder, settings: Settings, chosen: object) -> Embedder:
@@ -174,7 +174,7 @@ def embedder_for(name: str, dimension: int, settings: Settings) -> Cached | None
         with suppress(SalienceError):  # the library is not installed, or does not know the model
             made = _with_tokens(_made("embedder", choice, EMBEDDERS, settings), settings, choice)
             if made.name == name and made.dimension == dimension:
-                return Cached(made, 0, calibration.load(settings.calibrations), measures=True)
+                return Cached(made, 0, measures=True)
     return None
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from salience.records import checks
 from salience.records.answers import LoggedRecall
 from salience.records.memory import Memory, OutOfScope
 
@@ -312,29 +311,6 @@ class CopyReport:
     tenants: Mapping[str, Mapping[str, Copied]]
     written: int
     unchanged: int
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A pair of texts that people judged, for calibration.
-
-    Attributes:
-        first, second: the texts.
-        relatedness: [0, 1]; 0: the texts are unrelated, 1: they say the same.
-        label: another judgement, such as `entailment`.
-    """
-
-    first: str
-    second: str
-    relatedness: float
-    label: str | None = None
-
-    def __post_init__(self) -> None:
-        checks.text("first", self.first)
-        checks.text("second", self.second)
-        object.__setattr__(self, "relatedness", checks.number("relatedness", self.relatedness, 0.0, 1.0))
-        if self.label is not None:
-            checks.name("label", self.label)
 
 
 @dataclass(frozen=True, slots=True)
