@@ -109,9 +109,9 @@ def statement_read(statement: str) -> Read:
 def recording() -> Iterator[Record]:
     """Record what every store on PostgreSQL in this process says, from openings of connections on."""
     record, bounds = Record(), dict[int, Bounds]()
-    run = connections.run
+    run, send_with_next = connections.run, connections.send_with_next
 
-    def turn(connection: psycopg.Connection[Any], statements: connections.Statements) -> psycopg.Cursor[Any]:
+    def note(connection: psycopg.Connection[Any], statements: connections.Statements) -> None:
         found = bounds.get(id(connection), Bounds())
         for text in (statements,) if isinstance(statements, str) else statements:
             if text.lstrip().startswith(("SELECT", "WITH")):  # a query that is sent with BEGIN
@@ -119,7 +119,14 @@ def recording() -> Iterator[Record]:
             else:
                 found = after(text, found, record.turns)
         bounds[id(connection)] = found
+
+    def turn(connection: psycopg.Connection[Any], statements: connections.Statements) -> psycopg.Cursor[Any]:
+        note(connection, statements)
         return run(connection, statements)
+
+    def later(connection: connections.PostgresConnection, first: tuple[str, ...], *more: Any) -> None:
+        note(connection, first)
+        send_with_next(connection, first, *more)
 
     def say(_: object, cursor: Any, statement: str, parameters: Any, __: object, ___: bool) -> None:
         below = bounds.get(id(cursor.connection), Bounds())
@@ -129,7 +136,7 @@ def recording() -> Iterator[Record]:
 
     event.listen(Engine, "before_cursor_execute", say)
     try:
-        with patch.object(connections, "run", turn):
+        with patch.multiple(connections, run=turn, send_with_next=later):
             yield record
     finally:
         event.remove(Engine, "before_cursor_execute", say)

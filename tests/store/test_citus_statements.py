@@ -1,6 +1,7 @@
 """What is said to a cluster comes from one tenant's shard; and the check that says so finds what does not."""
 
 import pytest
+from sqlalchemy import text
 
 import salience
 from on_citus.cluster import emptied
@@ -141,13 +142,10 @@ def test_whose_rows_a_transaction_is_about_is_read_from_its_turns():
 
 
 def test_a_bad_statement_of_a_store_is_caught(stub_cluster, monkeypatch):
-    from salience.store.postgres import PostgresStore, cache
+    from salience.store.postgres import PostgresStore, statements
 
-    monkeypatch.setattr(
-        cache,
-        "_STATE",
-        "SELECT NULL::json, max(sequence), max(epoch), false FROM tenants WHERE epoch <> {tenant}",
-    )
+    bad = "SELECT NULL::json, max(sequence), max(epoch), false FROM tenants WHERE epoch <> :tenant"
+    monkeypatch.setattr(statements, "STATE", text(bad))
     with recording() as record:
         opened = PostgresStore.open(stub_cluster.engine, embedder="none", dimension=2, language="english")
         opened.speakers(salience.Scope(), ["Ann"])

@@ -12,7 +12,7 @@ from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.rank import profiles
 from salience.records import ANY, Filter, Query, Scope
 from salience.store.postgres import PostgresStore, admin, search, statements
-from salience.store.postgres.cache import read_with_state
+from salience.store.postgres.cache import read_state
 from salience.store.schema import memories
 from tests.contract.doubles import PlantedEmbedder
 from tests.contract.memories import (
@@ -69,12 +69,13 @@ def test_a_reader_of_an_earlier_state_spoils_no_later_one(opened, change, after)
     add(store, stored(1), stored(2), stored(3))
     assert numbers(store.gather(need())) == [1, 2, 3]
 
-    def early(reader, _, before):
+    def early(reader):
+        _, before = read_state(reader, "default")
         store.apply([change])
         assert numbers(store.gather(need())) == after
         return store._indexes.of(reader, EVERYTHING, before, DIMENSION)
 
-    index = read_with_state(store._runner, "default", early)
+    index = store._runner.read("default", early)
     seen = [int(name, 16) for name in index.ids(index.by_id["slot"])]
     assert seen in ([1, 2, 3], after)  # as of its own instant, or later
     assert numbers(store.gather(need())) == after

@@ -7,6 +7,7 @@ import pytest
 from salience.errors import BusyError, LeaseError, MovedError, PinnedError, StoreError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
 from salience.records import Scope
+from salience.store import sqlite_file
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from tests.contract.memories import (
@@ -75,6 +76,20 @@ def two(opened):
         assert numbers(store.gather(need(vector=unit(1), terms=("old",)))) == [1, 2, 3]
         assert numbers(store.gather(need(as_of=NOW, vector=unit(1), terms=("old",)))) == [1, 2, 3]
     return first, second
+
+
+def test_only_a_change_of_a_file_makes_a_search_begin_a_transaction(two, kind):
+    if kind is PostgresStore:
+        pytest.skip("its statements are counted on the wire")
+    (first, second), said = two, list[str]()
+    sqlite_file._driver(second._reader).set_trace_callback(said.append)
+    asked = need(vector=unit(1), terms=("old",))
+    assert numbers(second.gather(asked)) == [1, 2, 3]
+    second.speakers(EVERYTHING, ["Ann"]), second.sessions(EVERYTHING)
+    assert set(said) == {"PRAGMA data_version"}
+    add(first, stored(4, unit(1)))
+    assert numbers(second.gather(asked)) == [1, 2, 3, 4]
+    assert "BEGIN" in said
 
 
 def test_token_vectors_alone_rebuild_no_index(two, kind):

@@ -652,20 +652,25 @@ class SQLStore(ABC):
     def _read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
         """Return the result of `work` in one snapshot of a tenant's rows, or of all rows for None."""
 
+    @abstractmethod
+    def _query(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work`, as `_read` does, but outside a transaction: for a single query."""
+
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
-        return self._read(scope.tenant, lambda reader: _fetch(reader, scope, ids, as_of))
+        read = self._query if as_of is None else self._read
+        return read(scope.tenant, lambda reader: _fetch(reader, scope, ids, as_of))
 
     def token_vectors(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Tokens | None]:
         """Return the token vectors of the live visible memories of whole ids, in their order; None where absent."""
         wanted = list(filter(is_text, ids))  # a driver refuses other ones
-        found = self._read(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, as_of))
+        found = self._query(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, as_of))
         return list(map(found.get, ids))
 
     def find_by_key(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
         queries = [statements.of_keys(home.tenant, home.home_key, chunk) for chunk in statements.chunks(keys)]
-        return self._read(
+        return self._query(
             home.tenant,
             lambda reader: [to_memory(row) for query in queries for row in reader.execute(query).mappings()],
         )
@@ -674,7 +679,7 @@ class SQLStore(ABC):
         """Return the recorded request from `home` under an idempotency key; None if there is none."""
         of = (requests.c.tenant == home.tenant, requests.c.home == home.home_key, requests.c.key == key)
         query = select(requests).where(*of)
-        row = self._read(home.tenant, lambda reader: reader.execute(query).one_or_none())
+        row = self._query(home.tenant, lambda reader: reader.execute(query).one_or_none())
         with readable():
             return None if row is None else Answered(home, key, row.verb, row.id, row.version, instant(row.at))
 
@@ -700,7 +705,7 @@ class SQLStore(ABC):
         if memory_id is not None:  # a short id is the end of a line
             conditions.append((recalls.c.cited + "\n").contains(f"{memory_id}\n", autoescape=True))
         query = select(recalls).where(*conditions).order_by(recalls.c.id.desc()).limit(limit)
-        return self._read(scope.tenant, lambda reader: list(map(to_logged, reader.execute(query).mappings())))
+        return self._query(scope.tenant, lambda reader: list(map(to_logged, reader.execute(query).mappings())))
 
     def count_logged(self, erase: Erase) -> int:
         """Return how many entries of the recall log a change would delete."""
@@ -738,7 +743,7 @@ class SQLStore(ABC):
         """Return the number of versions by day in UTC and change, and of last recalls by day."""
         query = statements.daily(scope, filter)
         counts: dict[tuple[int, str], int] = {}
-        for day, change, count in self._read(scope.tenant, lambda reader: reader.execute(query).all()):
+        for day, change, count in self._query(scope.tenant, lambda reader: reader.execute(query).all()):
             counts[day, change] = counts.get((day, change), 0) + count  # current and older versions apart
         with readable():
             return [(instant(day * statements.DAY).date(), change, count) for (day, change), count in counts.items()]
@@ -760,7 +765,9 @@ class SQLStore(ABC):
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
         query = statements.browse(selection, order, limit, ascending, after)
-        return self._read(selection.scope.tenant, lambda reader: list(map(to_memory, reader.execute(query).mappings())))
+        return self._query(
+            selection.scope.tenant, lambda reader: list(map(to_memory, reader.execute(query).mappings()))
+        )
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet."""
@@ -769,7 +776,7 @@ class SQLStore(ABC):
     def browse_sessions(self, selection: Selection, limit: int, after: After | None = None) -> list[SessionSummary]:
         """Return up to `limit` sessions of selected memories: the latest `end` first, then the greatest `key`."""
         query = statements.session_summaries(selection, limit, after)
-        rows = self._read(selection.scope.tenant, lambda reader: reader.execute(query).all())
+        rows = self._query(selection.scope.tenant, lambda reader: reader.execute(query).all())
         return [
             SessionSummary(environment, user, session, size, instant(start), instant(end))
             for environment, user, session, size, start, end in rows
@@ -778,17 +785,17 @@ class SQLStore(ABC):
     def count_entities(self, selection: Selection) -> dict[str, int]:
         """Return the number of selected memories per entity that they name: the most frequent first, then by name."""
         query = statements.entities(selection)
-        lists = self._read(selection.scope.tenant, lambda reader: reader.execute(query).all())
+        lists = self._query(selection.scope.tenant, lambda reader: reader.execute(query).all())
         return dict(sorted(_numbers(lists).items(), key=lambda item: (-item[1], item[0])))
 
     def tenants(self) -> dict[str, int]:
         """Return tenant -> number of its memories, forgotten ones included."""
         query = "SELECT tenant, count(*) FROM memories GROUP BY tenant"
-        return dict(map(tuple, self._read(None, lambda reader: reader.exec_driver_sql(query).all())))
+        return dict(map(tuple, self._query(None, lambda reader: reader.exec_driver_sql(query).all())))
 
     def pinned(self) -> Model | None:
         """Return the pinned model, with any known fingerprint; None before the first memory."""
-        pin = self._read("", Meta.read).pin()
+        pin = self._query("", Meta.read).pin()
         return None if pin is None else pin.model()
 
     @property

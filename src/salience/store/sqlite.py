@@ -207,32 +207,33 @@ class SQLiteStore(SQLStore):
             StoreError: the store is closed, or the file cannot be read.
         """
         tenant, session_key = need.scope.tenant, need.scope.session_key
-        activations = Activations()
-        with self._transaction() as reader:
-            index, meta = self._index(reader, tenant, need.as_of)
-            if need.as_of is None and session_key is not None and "turns_since_activation" in need.columns:
-                activations = sql_store.session_activations(reader, tenant, session_key)
-            having = sql_store.having(reader, need.scope, need.filter.where, need.as_of)
+        activations, having = Activations(), None
+        counts_turns = need.as_of is None and session_key is not None and "turns_since_activation" in need.columns
+        if counts_turns or need.filter.where:
+            with self._transaction() as reader:
+                index, meta = self._index(reader, tenant, need.as_of)
+                if counts_turns:
+                    activations = sql_store.session_activations(reader, tenant, str(session_key))
+                having = sql_store.having(reader, need.scope, need.filter.where, need.as_of)
+        else:
+            index, meta = self._index_alone(tenant, need.as_of)
         if need.vector is not None or need.near is not None:
             self._handle.check_vectors(meta.pin())  # after the lock: it may call a provider
         return gather(index, need, activations, having)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
-        with self._transaction() as reader:
-            index, _ = self._index(reader, scope.tenant, as_of)
+        index, _ = self._index_alone(scope.tenant, as_of)
         return speakers(index, scope, names)
 
     def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
         """Return the sessions of the live visible memories, in the order of their first memory."""
-        with self._transaction() as reader:
-            index, _ = self._index(reader, scope.tenant, as_of)
+        index, _ = self._index_alone(scope.tenant, as_of)
         return sessions(index, scope)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
-        with self._transaction() as reader:
-            index, _ = self._index(reader, scope.tenant)
+        index, _ = self._index_alone(scope.tenant)
         return out_of_scope(index, scope, limit)
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
@@ -331,6 +332,8 @@ class SQLiteStore(SQLStore):
         with self._transaction() as reader:
             return work(reader)
 
+    _query = _read
+
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """Begin a read transaction."""
@@ -338,6 +341,17 @@ class SQLiteStore(SQLStore):
             self._check_open()
             with sqlite_file.transaction(self._reader):
                 yield self._reader
+
+    def _index_alone(self, tenant: str, as_of: datetime | None = None) -> tuple[Index, Meta]:
+        """Return the index of `_index`, in a transaction only if the database changed since the index was read."""
+        if as_of is None:
+            with self._reading, sqlite_file.mapped(self._path):
+                self._check_open()
+                known = self._valid(tenant, sqlite_file.data_version(self._reader))
+            if known is not None:
+                return known.index, known.meta
+        with self._transaction() as reader:
+            return self._index(reader, tenant, as_of)
 
     def _index(self, reader: Connection, tenant: str, as_of: datetime | None = None) -> tuple[Index, Meta]:
         """Return the index of a tenant's memories, at present or at an instant."""
@@ -354,10 +368,9 @@ class SQLiteStore(SQLStore):
     def _present(self, reader: Connection, tenant: str) -> _Current:
         """Return the index of a tenant's live memories in a read transaction, updated if it is out of date."""
         before, version = self._current.get(tenant), sqlite_file.data_version(reader)
-        if before is not None and before.version == version:
-            pin = before.meta.pin()
-            if pin is not None or before.index.dimension == self._handle.model.dimension:
-                return before
+        valid = self._valid(tenant, version)
+        if valid is not None:
+            return valid
         meta = Meta.read(reader)
         dimension = (meta.pin() or self._handle.model).dimension
         self._drop_indexes()  # the index of the past
@@ -379,6 +392,14 @@ class SQLiteStore(SQLStore):
             raise
         self._current[tenant] = current = _Current(index, version, meta)
         return current
+
+    def _valid(self, tenant: str, version: tuple[int, int]) -> _Current | None:
+        """Return the index of a tenant's live memories if it is that of a version of the database; None otherwise."""
+        known = self._current.get(tenant)
+        if known is None or known.version != version:
+            return None
+        is_fit = known.meta.pin() is not None or known.index.dimension == self._handle.model.dimension
+        return known if is_fit else None
 
     def _loaded(self, reader: Connection, tenant: str, dimension: int, sequence: int) -> Index:
         of_tenant = memories.c.tenant == tenant

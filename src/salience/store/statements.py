@@ -65,6 +65,8 @@ INDEXED: Final = (
 """Columns of the in-memory index."""
 _STORED: Final = [memories.c[name] for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
+Free = tuple[tuple[str, Coordinate], ...]
+"""Coordinates of a scope that are no texts: name and value."""
 
 
 def chunks(values: Iterable[str]) -> Iterator[list[str]]:
@@ -92,17 +94,26 @@ def live_of(
     The coordinates are parameters, so that scopes which leave the same ones free share a statement: to build one takes
     longer than to run it.
     """
-    values = {name: value for name in _SEEN if isinstance(value := getattr(scope, name), str)}
-    free = tuple((name, getattr(scope, name)) for name in _SEEN if name not in values)
+    values, free = bound(scope)
     return _live_of(free, column, columns), {**values, "ids": ids}
 
 
 @cache
-def _live_of(free: tuple[tuple[str, Coordinate], ...], column: str, columns: tuple[str, ...]) -> Select[Any]:
-    seen = SimpleNamespace(**{name: bindparam(name) for name in _SEEN} | dict(free))
+def _live_of(free: Free, column: str, columns: tuple[str, ...]) -> Select[Any]:
     among = memories.c[column].bool_op("IN")(_EachOf(bindparam("ids", type_=_Texts())))
     shown = [memories.c[name] for name in columns]
-    return select(*shown).where(*visible(seen), memories.c.forgotten_at.is_(None), among)
+    return select(*shown).where(*visible(as_parameters(free)), memories.c.forgotten_at.is_(None), among)
+
+
+def bound(scope: Scope) -> tuple[dict[str, str], Free]:
+    """Return the coordinates of a scope that are texts, for parameters, and the other ones."""
+    values = {name: value for name in _SEEN if isinstance(value := getattr(scope, name), str)}
+    return values, tuple((name, getattr(scope, name)) for name in _SEEN if name not in values)
+
+
+def as_parameters(free: Free) -> SimpleNamespace:
+    """Return a scope for `visible` whose coordinates are parameters, but for the `free` ones."""
+    return SimpleNamespace(**{name: bindparam(name) for name in _SEEN} | dict(free))
 
 
 def page(

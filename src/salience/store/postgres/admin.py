@@ -33,7 +33,6 @@ from salience.store.postgres.connection import (
     create_pool,
     driver,
     mapped,
-    quoted,
     sqlstate,
     transaction,
 )
@@ -681,9 +680,9 @@ class PostgresKeyring(TableKeyring):
 
     def _read(self, work: Callable[[Connection], T], tenant: str | None = None, prefix: str | None = None) -> T:
         if prefix is None:
-            return self._runner.read(tenant, work)
-        key = quoted(prefix if is_text(prefix) else "")
-        return self._runner.read_after("", "", lambda reader, _: work(reader), **{"salience.key": key})
+            return self._runner.read(tenant, work, one_state=False)
+        key = prefix if is_text(prefix) else ""
+        return self._runner.read("", work, one_state=False, **{"salience.key": key})
 
     def _write(self, work: Callable[[Connection], T], tenant: str) -> T:
         return self._runner.write(tenant, lambda connection, _: work(connection), self._busy_timeout)

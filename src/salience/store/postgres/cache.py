@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from sqlalchemy import Connection
 
@@ -18,10 +18,9 @@ from salience.records import ANY, Scope
 from salience.store.index import Index
 from salience.store.pins import Meta
 from salience.store.postgres import statements
-from salience.store.postgres.connection import Runner, quoted
+from salience.store.postgres.connection import Runner
 from salience.store.postgres.search import PART, Size, index_of
 
-T = TypeVar("T")
 INDEX_OVERHEAD: Final = 8
 """Memory of an empty index, in rows: about 15 kB; a row of 384 dimensions takes 2 kB."""
 FEW_ROWS: Final = 5_000
@@ -36,12 +35,6 @@ IDLE: Final = 60.0
 """Seconds without use after which an index makes room for a large one."""
 SHARE: Final = 100
 """A size stays valid until one in this many memories may have changed, too few to change the weight of a term."""
-_STATE: Final = """
-    SELECT (SELECT json_object_agg(name, value) FROM meta), coalesce(max(sequence), 0),
-        coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), ''),
-        EXISTS (SELECT 1 FROM memories WHERE tenant = {tenant} AND vector IS NULL)
-    FROM tenants WHERE tenant = {tenant}"""
-"""The epoch includes the start of the server, since a restored server may reuse sequence numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +52,16 @@ class TenantState:
     has_pending: bool
 
 
-def read_with_state(
-    runner: Runner, tenant: str, work: Callable[[Connection, Meta, TenantState], T], **settings: object
-) -> T:
-    """Return the result of `work` in a snapshot of a tenant's rows; it gets the store's meta and the tenant's state.
+def read_state(reader: Connection, tenant: str) -> tuple[Meta, TenantState]:
+    """Return the store's meta, and the state of a tenant's rows."""
+    return _state(*reader.execute(statements.STATE, {"tenant": tenant}).one())
 
-    `settings` are those of the transaction.
-    """
 
-    def read(reader: Connection, row: tuple[dict[str, str] | None, int, str, bool]) -> T:
-        values, sequence, epoch, has_pending = row
-        meta = Meta(values or {})
-        return work(reader, meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending))
-
-    return runner.read_after(_STATE.format(tenant=quoted(tenant)), tenant, read, **settings)
+def _state(
+    values: dict[str, str] | None, sequence: int, epoch: str, has_pending: bool, *_: object
+) -> tuple[Meta, TenantState]:
+    meta = Meta(values or {})
+    return meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending)
 
 
 @dataclass(slots=True)
@@ -144,6 +133,39 @@ class ScopeIndexes:
             self._evict(scope.tenant)
         return index
 
+    def known(self, reader: Connection, scope: Scope, dimension: Callable[[Meta], int]) -> tuple[Meta, Index | None]:
+        """Return the store's meta, and the index of `of` if it is in memory and valid, brought up to date by one query.
+
+        It needs no transaction.
+        """
+        for held in (_whole(scope.tenant), replace(scope, session_id=None)):
+            known = self._state_of(held)
+            if known is not None:
+                break
+        else:
+            return read_state(reader, scope.tenant)[0], None
+        rows = reader.execute(*statements.state_and_newer(held, known.sequence)).all()
+        meta, state = _state(*rows[0])
+        entry = self._entry(held)
+        with entry.lock:
+            if entry.state is None or entry.state.epoch != state.epoch or len(rows) > statements.FEW_CHANGES:
+                return meta, self._updated(reader, held, state, dimension(meta))
+            if entry.index is None or entry.index.dimension != dimension(meta):
+                return meta, None
+            if state.sequence > entry.state.sequence:
+                index = entry.index.extended([[row[4:] for row in rows if row.id is not None]])
+                entry.index, entry.state = index if len(index) <= self._most else None, state
+            return meta, entry.index
+
+    def _state_of(self, scope: Scope) -> TenantState | None:
+        """Return the state of the index of a scope; None if there is no index."""
+        with self._lock:
+            entry = self._entries.get(scope)
+        if entry is None or entry.state is None:  # without the lock, which whoever reads the index holds
+            return None
+        with entry.lock:
+            return None if entry.index is None else entry.state
+
     def _updated(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
         """Return the index of a scope after the changes since its state; None if there is none."""
         with self._lock:
@@ -156,7 +178,7 @@ class ScopeIndexes:
             if known is None or known.epoch != state.epoch or (index is not None and index.dimension != dimension):
                 entry.index = entry.state = None
             elif index is not None and state.sequence > known.sequence:
-                newer = reader.execute(statements.newer(scope, known.sequence)).partitions(PART)
+                newer = reader.execute(*statements.newer(scope, known.sequence)).partitions(PART)
                 index = index.extended(newer)
                 entry.index, entry.state = index if len(index) <= self._most else None, state
             return entry.index
@@ -200,16 +222,16 @@ class ScopeIndexes:
     def _load(self, scope: Scope, entry: _Entry, dimension: int, count: int) -> None:
         """Read a large index; one thread at a time does so. After an error, a recall tries again after `IDLE`."""
 
-        def work(reader: Connection, _: Meta, state: TenantState) -> None:
-            query = statements.all_rows(scope)
-            index = index_of(reader, query, dimension, count, is_wanted=lambda: not self._closed)
+        def work(reader: Connection) -> None:
+            _, state = read_state(reader, scope.tenant)
+            index = index_of(reader, statements.all_rows(scope), dimension, count, is_wanted=lambda: not self._closed)
             with entry.lock:
                 if not self._closed:
                     entry.index, entry.state = index, state
 
         try:
             with self._loading, suppress(SalienceError):
-                read_with_state(self._runner, scope.tenant, work)
+                self._runner.read(scope.tenant, work)
         finally:
             entry.is_loading = False
         self._evict(scope.tenant)

@@ -292,7 +292,7 @@ def _run_steps(engine: Engine, steps: tuple[str, ...], patience: float) -> None:
     timeout = f"SET LOCAL lock_timeout = {int(patience * 1000)}"
     begin = ("BEGIN", timeout, "SET LOCAL statement_timeout = 0", f"SELECT pg_advisory_xact_lock({_DISTRIBUTING})")
     with transaction(engine, begin) as (connection, _):
-        connection.exec_driver_sql(EXCLUSIVE)
+        connection.exec_driver_sql(f"SELECT {EXCLUSIVE}")
         for step in steps:
             connection.exec_driver_sql(step)
 

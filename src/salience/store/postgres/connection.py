@@ -50,8 +50,8 @@ OPERATOR: Final = "salience_operator"
 """Role that sees the rows of all tenants, in transactions that set no tenant."""
 STORE_LOCK: Final = 0x53414C49454E4345
 """Advisory lock: shared by every writer, exclusive for a change of the whole store."""
-SHARED: Final = f"SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
-EXCLUSIVE: Final = f"SELECT pg_advisory_xact_lock({STORE_LOCK})"
+SHARED: Final = f"pg_advisory_xact_lock_shared({STORE_LOCK})"
+EXCLUSIVE: Final = f"pg_advisory_xact_lock({STORE_LOCK})"
 TOKEN_SECONDS: Final = 3 * 3600.0
 """Minimum seconds that the token of a write is kept; longer than a write is retried, with room for clock skew."""
 TOKENS_SWEPT_EVERY: Final = 256
@@ -158,8 +158,8 @@ class Session:
         role: role of the statements; None for that of the connection.
         path: schemas of the search path.
         statement_timeout: maximum seconds of a statement.
-        citus: whether the server has Citus. Citus sends a worker the whole query that a SET is part of, so each SET is
-            a separate query.
+        citus: whether the server has Citus. It passes no `set_config` on to its workers, and sends a worker the whole
+            query that a SET is part of. So each setting that a worker has to know is a SET in a separate query.
         operator: role of statements about all tenants; None for that of the connection.
         sees_all: whether there is such a role.
     """
@@ -176,38 +176,62 @@ class Session:
         access: Access,
         tenant: str | None,
         patience: float,
-        *more: str,
         settings: Mapping[str, object] = MappingProxyType({}),
-    ) -> Statements:
+        lock: str | None = None,
+    ) -> tuple[str, ...]:
         """Return the statements that begin a transaction for a tenant, or, for None, for all tenants.
 
         An empty tenant has no rows: such a transaction is about the tables that belong to the whole database.
 
-        `patience` is the seconds to wait for a lock. The statements `more` are sent in the same round trip; the last
-        one may be a query.
+        Args:
+            access: of the transaction.
+            tenant: the tenant.
+            patience: seconds to wait for a lock.
+            settings: further settings.
+            lock: call of the function that takes `STORE_LOCK`.
         """
-        local = {
-            **({"citus.propagate_set_commands": "'local'"} if self.citus else {}),  # passes the others to the workers
+        return (_BEGIN[access], *self.settings(access, tenant, patience, settings, lock))
+
+    def settings(
+        self,
+        access: Access,
+        tenant: str | None,
+        patience: float,
+        more: Mapping[str, object] = MappingProxyType({}),
+        lock: str | None = None,
+    ) -> tuple[str, ...]:
+        """Return the statements of `begin` that follow the first one; all of them end with the transaction."""
+        waits = {"lock_timeout": int(patience * 1000)}
+        of_tenant = {**more, "salience.tenant": tenant or ""}
+        own = {
+            **self._role_of(tenant),
+            **({"citus.propagate_set_commands": "local"} if self.citus else {}),  # passes each SET to the workers
             "search_path": ", ".join(literals.Identifier(name).as_string() for name in self.path),
             "statement_timeout": int(self.statement_timeout * 1000),
-            "lock_timeout": int(patience * 1000),
             "plan_cache_mode": "force_custom_plan",  # a plan for one tenant is wrong for a larger one
-            "salience.tenant": quoted(tenant or ""),
-            **settings,
+            **waits,
         }
-        role = self.operator if tenant is None else self.role
-        set_role = [] if role is None else [f"SET LOCAL ROLE {literals.Identifier(role).as_string()}"]
-        sets = (f"SET LOCAL {name} = {value}" for name, value in local.items())
-        statements = (_BEGIN[access], *set_role, *sets, *more)
-        return statements if self.citus else "; ".join(statements)
+        if not self.citus:
+            return (_set({**own, **of_tenant}, lock),)
+        passed = {**(waits if access == "write" else {}), **of_tenant}
+        return (_set(own, lock), *(f"SET LOCAL {name} = {quoted(str(value))}" for name, value in passed.items()))
 
-    def switch(self, tenant: str | None) -> Statements:
+    def switch(self, tenant: str | None) -> tuple[str, ...]:
         """Return the statements that continue a transaction with the rows of another tenant, or of all."""
+        role = {} if self.operator == self.role else self._role_of(tenant) or {"role": "none"}
+        if not self.citus:
+            return (_set({**role, "salience.tenant": tenant or ""}),)
+        return (*([_set(role)] if role else ()), f"SET LOCAL salience.tenant = {quoted(tenant or '')}")
+
+    def _role_of(self, tenant: str | None) -> dict[str, object]:
         role = self.operator if tenant is None else self.role
-        named = "NONE" if role is None else literals.Identifier(role).as_string()
-        set_role = [] if self.operator == self.role else [f"SET LOCAL ROLE {named}"]
-        statements = (*set_role, f"SET LOCAL salience.tenant = {quoted(tenant or '')}")
-        return statements if self.citus else "; ".join(statements)
+        return {} if role is None else {"role": role}
+
+
+def _set(values: Mapping[str, object], *more: str | None) -> str:
+    """Return the query that sets values until the end of the transaction, and calls further functions."""
+    calls = [f"set_config({quoted(name)}, {quoted(str(value))}, true)" for name, value in values.items()]
+    return f"SELECT {', '.join([*calls, *filter(None, more)])}"
 
 
 class VectorDumper(Dumper):
@@ -221,6 +245,20 @@ class VectorDumper(Dumper):
         return struct.pack(">HH", len(numbers), 0) + numbers.astype(">f4").tobytes()
 
 
+class PostgresConnection(psycopg.Connection[Any]):
+    """A connection of the driver that sends statements together with the next query, in one round trip.
+
+    Attributes:
+        first: statements to send before the next query; without parameters.
+        last: statements to send after it.
+        repeats: whether each query gets them: it is a transaction of its own.
+    """
+
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    repeats: bool = False
+
+
 class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
     """A cursor whose results come in binary."""
 
@@ -228,18 +266,43 @@ class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
         super().__init__(*args, **kwargs)
         self.format = Format.BINARY
 
+    def execute(self, *query: Any, **options: Any) -> Self:
+        """Execute a query, with the statements of `PostgresConnection.first` and `last` around it."""
+        connection = self.connection
+        assert isinstance(connection, PostgresConnection)  # noqa: S101 - `connect` makes no other
+        if not connection.first:
+            return super().execute(*query, **options)
+        others = psycopg.Cursor(connection)
+        with connection.pipeline():
+            for statement in connection.first:
+                others.execute(statement, prepare=False)
+            super().execute(*query, **options)
+            for statement in connection.last:
+                others.execute(statement, prepare=False)
+        if not connection.repeats:
+            connection.first = ()
+        return self
+
 
 class BinaryServerCursor(psycopg.ServerCursor[Sequence[Any]]):
-    """A cursor of the server, which sends its results part by part, in binary."""
+    """A cursor of the server, which sends its results part by part, in binary; it needs a transaction."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.format = Format.BINARY
 
+    def execute(self, *query: Any, **options: Any) -> Self:
+        """Execute a query, after the statements of `PostgresConnection.first`."""
+        connection = self.connection
+        if isinstance(connection, PostgresConnection) and connection.first:
+            run(connection, connection.first)
+            connection.first = ()
+        return super().execute(*query, **options)
 
-def connect(conninfo: str, **settings: Any) -> psycopg.Connection[Any]:
+
+def connect(conninfo: str, **settings: Any) -> PostgresConnection:
     """Return a connection in autocommit mode whose cursors are binary and which takes `BinaryVector`."""
-    made: psycopg.Connection[Any] = psycopg.connect(conninfo, autocommit=True, cursor_factory=BinaryCursor, **settings)
+    made = PostgresConnection.connect(conninfo, autocommit=True, cursor_factory=BinaryCursor, **settings)
     made.server_cursor_factory = BinaryServerCursor
     made.adapters.register_dumper(BinaryVector, VectorDumper)
     return made
@@ -253,7 +316,7 @@ def create_pool(address: Address, size: int, patience: float, *, prepares: bool 
     conninfo = address.conninfo(patience)
     threshold = {} if prepares else {"prepare_threshold": None}
 
-    def open_connection() -> psycopg.Connection[Any]:
+    def open_connection() -> PostgresConnection:
         made = connect(conninfo, **threshold)
         encoding = made.info.parameter_status("server_encoding")
         if encoding != "UTF8":
@@ -287,10 +350,10 @@ def _refuse_ended(connection: psycopg.Connection[Any], *_: object) -> None:
     raise sqlalchemy_errors.InvalidatePoolError
 
 
-def driver(connection: Connection) -> psycopg.Connection[Any]:
+def driver(connection: Connection) -> PostgresConnection:
     """Return the connection of the driver."""
     below = connection.connection.driver_connection
-    assert isinstance(below, psycopg.Connection)  # noqa: S101 - `create_pool` connects with nothing else
+    assert isinstance(below, PostgresConnection)  # noqa: S101 - `create_pool` connects with nothing else
     return below
 
 
@@ -308,22 +371,45 @@ def run(connection: psycopg.Connection[Any], statements: Statements) -> psycopg.
     return cursor
 
 
+def send_with_next(
+    connection: PostgresConnection, first: tuple[str, ...], last: tuple[str, ...], repeats: bool
+) -> None:
+    """Send statements together with the next query, or with each query; see `PostgresConnection`."""
+    connection.first, connection.last, connection.repeats = first, last, repeats
+
+
+@contextmanager
+def lazily(
+    engine: Engine, first: tuple[str, ...], last: tuple[str, ...] = (), *, repeats: bool = False
+) -> Iterator[Connection]:
+    """Begin a transaction with the first query; commit it, or roll it back on an error.
+
+    If it `repeats`, each query is a transaction of its own, between the statements `first` and `last`. Without a BEGIN
+    among them, the server ends it after them, since they are sent together.
+    """
+    with engine.connect() as connection:
+        below = driver(connection)
+        send_with_next(below, first, last, repeats)
+        try:
+            yield connection
+            if not below.first and run(below, "COMMIT").statusmessage != "COMMIT":  # an error had aborted it before
+                raise psycopg.errors.InFailedSqlTransaction
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_connection_lost(error) or not _rolled_back(below):
+                connection.invalidate()
+            raise
+        finally:
+            below.first = below.last = ()
+
+
 @contextmanager
 def transaction(engine: Engine, begin: Statements) -> Iterator[tuple[Connection, psycopg.Cursor[Any]]]:
     """Begin a transaction with some statements; commit it, or roll it back on an error.
 
     Yields the connection, and a cursor on the result of the last of the statements.
     """
-    with engine.connect() as connection:
-        below = driver(connection)
-        try:
-            yield connection, run(below, begin)
-            if run(below, "COMMIT").statusmessage != "COMMIT":  # an earlier error had aborted the transaction
-                raise psycopg.errors.InFailedSqlTransaction
-        except BaseException as error:
-            if not isinstance(error, Exception) or is_connection_lost(error) or not _rolled_back(below):
-                connection.invalidate()
-            raise
+    with lazily(engine, ()) as connection:
+        yield connection, run(driver(connection), begin)
 
 
 def _rolled_back(connection: psycopg.Connection[Any]) -> bool:
@@ -354,22 +440,28 @@ class Runner:
         self._places = threading.BoundedSemaphore(max(1, size // 4))
         self._down: dict[str | None, float] = {}
 
-    def read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work` in a snapshot of one tenant's rows, or of all rows for None.
+    def read(
+        self, tenant: str | None, work: Callable[[Connection], T], *, one_state: bool = True, **settings: object
+    ) -> T:
+        """Return the result of `work`, which reads the rows of one tenant, or of all for None.
+
+        Args:
+            tenant: the tenant; empty for tables that belong to the whole database.
+            work: reads.
+            one_state: whether all its queries see one state. A function with a single query needs no transaction.
+            settings: further settings of the transaction.
 
         Raises:
             StoreError: the store is closed, or the server failed for longer than the patience.
         """
-        return self.read_after("", tenant, lambda connection, _: work(connection))
-
-    def read_after(self, query: str, tenant: str | None, work: Callable[[Connection, Any], T], **settings: object) -> T:
-        """Return the result of `work`, as `read` does; it also gets the row of a query sent with BEGIN."""
         self._check(tenant)
-        begin = self._session.begin("read", tenant, self._patience, *filter(None, [query]), settings=settings)
+        begin, last = self._session.begin("read", tenant, self._patience, settings), tuple[str, ...]()
+        if not one_state:
+            begin, last = (begin, ("COMMIT",)) if self._session.citus else (begin[1:], ())
 
         def once() -> T:
-            with transaction(self._engine, begin) as (connection, begun):
-                return work(connection, begun.fetchone() if query else None)
+            with lazily(self._engine, begin, last, repeats=not one_state) as connection:
+                return work(connection)
 
         with mapped(self.where):
             return self._attempts(tenant, once, self._patience)
@@ -406,7 +498,8 @@ class Runner:
             tenant=quoted(tenant or ""), token=token, steps=steps
         )
         first = "SELECT 0, 1" if tenant == "" else record
-        begin = self._session.begin("write", tenant, patience, *filter(None, [lock]), first)
+        statements = (*self._session.begin("write", tenant, patience, lock=lock), first)
+        begin = statements if self._session.citus else "; ".join(statements)
         unsettled: list[T] = []
 
         def once() -> T:

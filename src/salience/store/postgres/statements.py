@@ -16,12 +16,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     CompoundSelect,
     Connection,
@@ -31,12 +32,15 @@ from sqlalchemy import (
     all_,
     and_,
     any_,
+    bindparam,
     cast,
+    column,
     func,
     literal,
     null,
     or_,
     select,
+    text,
     true,
     tuple_,
     union,
@@ -46,7 +50,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
 from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
-from salience.store.statements import INDEXED, Conditions, accepted, chunks, visible
+from salience.store.statements import INDEXED, Conditions, Free, accepted, as_parameters, bound, chunks, visible
 from salience.text import normalise
 
 Query = Select[Any] | CompoundSelect[Any]
@@ -63,6 +67,18 @@ SCAN: Final = 20_000
 """Maximum number of postings to count in a search for memories that match several keys."""
 POOL: Final = 4
 """Memories to compare by their vectors, for each one that such a search returns."""
+FEW_CHANGES: Final = 50
+"""Changed memories that come with a tenant's state; more of them need a query of their own."""
+STATE: Final = text(
+    "SELECT (SELECT json_object_agg(name, value) FROM meta) AS meta, coalesce(max(sequence), 0) AS sequence, "
+    "coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), '') AS epoch, "
+    "EXISTS (SELECT 1 FROM memories WHERE tenant = :tenant AND vector IS NULL) AS has_pending "
+    "FROM tenants WHERE tenant = :tenant"
+).columns(*map(column, ("meta", "sequence", "epoch", "has_pending")))
+"""The store's meta, and the state of a tenant's rows.
+
+The epoch includes the start of the server, since a restored server may reuse sequence numbers.
+"""
 _PLACE: Final = ("created_at", "turn", "id")
 """Order of the memories of a session."""
 
@@ -122,16 +138,40 @@ def size(scope: Scope) -> Select[Any]:
     return select(*columns).where(*live(scope))
 
 
-def newer(scope: Scope, sequence: int) -> Select[Any]:
-    """Return the columns `INDEXED` of the visible memories, forgotten ones too, that changed after a sequence.
+def newer(scope: Scope, sequence: int) -> tuple[Select[Any], dict[str, Any]]:
+    """Return the query for the columns `INDEXED` of visible memories that changed after a sequence, with its values.
 
-    Their ids are found first: a join would be planned as a scan of the whole tenant.
+    They include forgotten ones.
     """
+    values, free = bound(scope)
+    return _newer(free), {**values, "sequence": sequence}
+
+
+def state_and_newer(scope: Scope, sequence: int) -> tuple[Select[Any], dict[str, Any]]:
+    """Return the query for the columns of `STATE` and those of `newer`, with its values.
+
+    Its rows are up to `FEW_CHANGES` + 1 of the changed memories, each with the state; or a single one with the state.
+    """
+    values, free = bound(scope)
+    return _state_and_newer(free), {**values, "sequence": sequence}
+
+
+@cache
+def _newer(free: Free) -> Select[Any]:
+    """Return the query of `newer`. It finds ids first: a join would be planned as a scan of the whole tenant."""
+    tenant: BindParameter[str] = bindparam("tenant")
+    last = bindparam("sequence", type_=BigInteger)
     changed = union(
-        select(memories.c.id).where(memories.c.tenant == scope.tenant, memories.c.seq > sequence),
-        select(touches.c.id).where(touches.c.tenant == scope.tenant, touches.c.seq > sequence),
+        select(memories.c.id).where(memories.c.tenant == tenant, memories.c.seq > last),
+        select(touches.c.id).where(touches.c.tenant == tenant, touches.c.seq > last),
     )
-    return select(*_INDEXED).where(*visible(scope), _among(memories.c.id, changed))
+    return select(*_INDEXED).where(*visible(as_parameters(free)), _among(memories.c.id, changed))
+
+
+@cache
+def _state_and_newer(free: Free) -> Select[Any]:
+    state, rows = STATE.subquery("state"), _newer(free).limit(FEW_CHANGES + 1).subquery("newer")
+    return select(state, rows).select_from(state.outerjoin(rows, true()))
 
 
 def rows_of(scope: Scope, *ids: Ids) -> Select[Any]:
@@ -268,7 +308,7 @@ def beside(scope: Scope, ids: Ids, now: int, reach: int) -> Select[Any]:
     near = []
     for name, side, sorting in (
         ("after", tuple_(*order) > start, order),
-        ("before", tuple_(*order) < start, [column.desc() for column in order]),
+        ("before", tuple_(*order) < start, [each.desc() for each in order]),
     ):
         same = (
             memories.c.session_id == here.c.session_id,

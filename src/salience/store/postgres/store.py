@@ -36,7 +36,7 @@ from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, sessions, speakers
 from salience.store.pins import Handle, Meta, new_epoch, pinning, write_meta
 from salience.store.postgres import admin, checking, search, statements
-from salience.store.postgres.cache import FEW_ROWS, ScopeIndexes, TenantState, read_with_state
+from salience.store.postgres.cache import FEW_ROWS, ScopeIndexes, TenantState, read_state
 from salience.store.postgres.checking import INDEXES
 from salience.store.postgres.connection import EXCLUSIVE, SHARED, Runner
 from salience.store.schema import PostgresVector
@@ -284,14 +284,22 @@ class PostgresStore(SQLStore):
             StoreError: the store is closed, or cannot be read.
         """
         scope, directed = need.scope, need.vector is not None or need.near is not None
+        counts_turns = "turns_since_activation" in need.columns and scope.session_key is not None
         is_large = need.as_of is None and self._indexes.was_large(scope)
+        if need.as_of is None and not (is_large or counts_turns or need.filter.where):
+            meta, index = self._known_index(scope)
+            if index is not None:
+                if directed:
+                    self._handle.check_vectors(meta.pin())  # after the queries: it may call a provider
+                return gather(index, need)
 
-        def read(reader: Connection, meta: Meta, state: TenantState) -> tuple[Meta, Callable[[], Batch] | None]:
+        def read(reader: Connection) -> tuple[Meta, Callable[[], Batch] | None]:
+            meta, state = read_state(reader, scope.tenant)
             if directed and not self._handle.accepts(meta.pin()):
                 return meta, None
             activations, dimension = Activations(), self._dimension(meta)
-            if "turns_since_activation" in need.columns and scope.session_key is not None and need.as_of is None:
-                activations = sql_store.session_activations(reader, scope.tenant, scope.session_key)
+            if counts_turns and need.as_of is None:
+                activations = sql_store.session_activations(reader, scope.tenant, str(scope.session_key))
             is_recall = need.ids is None and (need.near is None or len(need.near.vectors) > search.MANY)
             index = self._index(reader, scope, dimension, state, need.as_of, is_recall=is_recall)
             if index is not None:
@@ -307,12 +315,16 @@ class PostgresStore(SQLStore):
 
         while True:
             settings = search.settings(self._is_iterative) if is_large else {}
-            meta, answer = read_with_state(self._runner, scope.tenant, read, **settings)
+            meta, answer = self._runner.read(scope.tenant, read, **settings)
             if directed:
                 self._handle.check_vectors(meta.pin())  # after the transaction: it may call a provider
             if answer is not None:
                 return answer()
             is_large = True  # once more, with the settings of a search
+
+    def _known_index(self, scope: Scope) -> tuple[Meta, Index | None]:
+        """Return the store's meta, and the index in memory of the visible memories, if there is one."""
+        return self._query(scope.tenant, lambda reader: self._indexes.known(reader, scope, self._dimension))
 
     def _indexed_as(self, reader: Connection, dimension: int) -> PostgresVector | None:
         """Return the type of the indexed vectors; None if there was no vector index `LOOK_AGAIN` seconds ago."""
@@ -345,28 +357,38 @@ class PostgresStore(SQLStore):
             return []
         if as_of is None and self._indexes.was_large(scope):
             return self._runner.read(scope.tenant, lambda reader: search.speakers(reader, scope, names))
-
-        def read(reader: Connection, meta: Meta, state: TenantState) -> list[str] | Index:
-            index = self._index(reader, scope, self._dimension(meta), state, as_of)
-            return search.speakers(reader, scope, names) if index is None else index
-
-        found = read_with_state(self._runner, scope.tenant, read)
-        return found if isinstance(found, list) else speakers(found, scope, names)
+        return self._of_index(
+            scope,
+            as_of,
+            lambda index: speakers(index, scope, names),
+            lambda reader: search.speakers(reader, scope, names),
+        )
 
     def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
         """Return the sessions of the live visible memories, in the order of their first memory."""
+        return self._of_index(
+            scope, as_of, lambda index: sessions(index, scope), lambda reader: search.sessions(reader, scope)
+        )
 
-        def read(reader: Connection, meta: Meta, state: TenantState) -> list[SessionSpan] | Index:
+    def _of_index(
+        self, scope: Scope, as_of: datetime | None, find: Callable[[Index], T], search: Callable[[Connection], T]
+    ) -> T:
+        """Return what `find` finds in the index of the visible memories, or `search` in the tables without an index."""
+        if as_of is None and (index := self._known_index(scope)[1]) is not None:
+            return find(index)
+
+        def read(reader: Connection) -> T | Index:
+            meta, state = read_state(reader, scope.tenant)
             index = self._index(reader, scope, self._dimension(meta), state, as_of)
-            return search.sessions(reader, scope) if index is None else index
+            return search(reader) if index is None else index
 
-        found = read_with_state(self._runner, scope.tenant, read)
-        return found if isinstance(found, list) else sessions(found, scope)
+        found = self._runner.read(scope.tenant, read)
+        return find(found) if isinstance(found, Index) else found
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
         query = shared.out_of_scope(scope, limit)
-        found = self._runner.read(scope.tenant, lambda reader: reader.execute(query).all())
+        found = self._query(scope.tenant, lambda reader: reader.execute(query).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
     def unembedded(
@@ -376,7 +398,7 @@ class PostgresStore(SQLStore):
         if tenant in self._embedded:
             self._embedded.discard(tenant)
             return []  # the last write has checked this
-        meta = self._runner.read("", Meta.read)
+        meta = self._query("", Meta.read)
         # outside a transaction: it may call a provider
         queries = sql_store.without_vector(meta, self._handle, after, limit, tenant)
         return self._runner.read(tenant, lambda reader: sql_store.unembedded(reader, queries, limit))
@@ -420,6 +442,9 @@ class PostgresStore(SQLStore):
 
     def _read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
         return self._runner.read(tenant, work)
+
+    def _query(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
+        return self._runner.read(tenant, work, one_state=False)
 
     def _dimension(self, meta: Meta) -> int:
         return (meta.pin() or self._handle.model).dimension
