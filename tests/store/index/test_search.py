@@ -266,7 +266,7 @@ def lowered(random: np.random.Generator):
         for module, name, choices in (
             (search, "_UNPRUNED", (0, 0, 20)), (search, "_SCORED_FIRST", (1, 2)), (search, "_MARGIN", (0.5, 0.95, 1.0)),
             (search, "_BLOCKS", (2, 64)), (search, "_LEVELS", (4, 2048)), (search, "_PRODUCTS", (8, 1 << 22)),
-            (view, "_SPARSE", (0, 1, 8)), (view, "_TERMS", (0, 8)), (bounds, "SPARE", (0, 1, 8)),
+            (view, "_SPARSE", (0, 1, 8)), (bounds, "SPARE", (0, 1, 8)),
             (bounds, "WIDER", (1, 16)),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, pick(random, *choices)))

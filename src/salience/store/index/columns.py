@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from salience.batch import KINDS, Codes, Column, Floats, Rows, Vectors32
 from salience.records import TIERS
-from salience.store.index.postings import Numbers32, Postings, find
+from salience.store.index.postings import Numbers32, Postings, find, runs
 from salience.store.rows import readable
 from salience.store.statements import INDEXED
 from salience.text import normalise
@@ -293,7 +293,7 @@ class Index:
     def runs(self, name: str, slots: Rows) -> tuple[Column, Column]:
         """Return the lengths of the lists of a name in `LISTS` of some slots, and all their numbers."""
         lengths = self.slots[name][slots]
-        return lengths, getattr(self, name)["number"][_runs(self.slots[f"{name}_from"][slots], lengths)]
+        return lengths, getattr(self, name)["number"][runs(self.slots[f"{name}_from"][slots], lengths)]
 
     @cached_property
     def by_session(self) -> Numbers32:
@@ -573,13 +573,6 @@ def _lists(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> list
 def _flat(lists: Sequence[Sequence[Any]]) -> tuple[Codes, list[Any]]:
     """Return the length of each list, and the items of all lists in one."""
     return np.fromiter(map(len, lists), np.int64, len(lists)), list(chain.from_iterable(lists))
-
-
-def _runs(starts: Column, lengths: Column) -> Rows:
-    """Return the places of runs of `lengths` that begin at `starts`, one run after the other."""
-    ends = lengths.cumsum(dtype=np.int64)
-    places: Rows = (starts - ends + lengths).repeat(lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
-    return places
 
 
 def _matrix(vectors: Sequence[bytes | None], dimension: int) -> Vectors32:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,17 +36,17 @@ class Postings:
 
     segments: tuple[_Segment, ...] = ()
 
-    def find(self, number: int) -> tuple[Rows, Column]:
-        """Return the slots that hold `number`, intp[h] in no particular order, and how often each does, int[h]."""
-        slots, counts = [], []
+    def find(self, numbers: Sequence[int]) -> tuple[Rows, Rows, Column]:
+        """Return every occurrence of some numbers: the place of the number among them, the slot, and how often."""
+        first = np.array(numbers, np.int64)
+        first <<= _SLOT_BITS
+        found = [(_NONE, _NONE, _NONE)]
         for segment in self.segments:
-            first, last = segment.keys.searchsorted((number << _SLOT_BITS, (number + 1) << _SLOT_BITS)).tolist()
-            if first < last:
-                slots.append(segment.keys[first:last] & _SLOT)
-                counts.append(segment.counts[first:last])
-        if len(slots) == 1:
-            return slots[0], counts[0]
-        return np.concatenate((_NONE, *slots)), np.concatenate((_NONE, *counts))
+            starts, ends = segment.keys.searchsorted((first, first + (1 << _SLOT_BITS)))
+            at = runs(starts, ends - starts)
+            found.append((np.arange(len(first)).repeat(ends - starts), segment.keys[at] & _SLOT, segment.counts[at]))
+        which, slots, counts = map(np.concatenate, zip(*found, strict=True))
+        return which, slots, counts
 
     def counts(self, chosen: NDArray[np.bool_]) -> Codes:
         """Return int64[n], by number how many of the slots of `chosen` hold it."""
@@ -103,3 +104,10 @@ def find(ascending: NDArray[Any], wanted: NDArray[Any]) -> tuple[Rows, NDArray[n
     there = places < len(ascending)
     there[there] = ascending[places[there]] == wanted[there]
     return places, there
+
+
+def runs(starts: Column, lengths: Column) -> Rows:
+    """Return the places of runs of `lengths` that begin at `starts`, one run after the other."""
+    ends = lengths.cumsum(dtype=np.int64)
+    places: Rows = (starts - ends + lengths).repeat(lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
+    return places

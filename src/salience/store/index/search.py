@@ -8,7 +8,6 @@ of them reach.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from salience.batch import (
     COLUMNS,
     CORRECTED,
+    ROUNDING,
     Batch,
     Column,
     Entities,
@@ -34,17 +34,14 @@ from salience.batch import (
     cosines,
     offsets_of,
 )
-from salience.ports import FACETS, TAG, Matching, Need, Pruning, Selection, SessionSpan
+from salience.ports import FACETS, TAG, Need, Pruning, Selection, SessionSpan
 from salience.records import NARROWING, TIERS, Filter, OutOfScope, Scope
 from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
-from salience.store.index.postings import find
 from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
 from salience.text import similar_term
 
 _NO_FILTER: Final = Filter()
-_ROUNDING: Final = 1e-5
-"""More than float32 arithmetic adds to the error of an inner product of unit vectors."""
 _SLACK: Final = 1e-4
 """More than rounding changes a score whose weights sum to 1."""
 _UNPRUNED: Final = 256
@@ -56,7 +53,7 @@ _SCORED_FIRST: Final = 3
 _MARGIN: Final = 0.95
 """Factor on that score, since factors unknown to the store differ between memories."""
 _BLOCKS: Final = 64
-_LEVELS: Final = 2048
+_LEVELS: Final = 512
 """Steps per unit of cosine in the table of relatedness bounds."""
 _SECOND: Final = 1.0
 """More than rounding moves an instant, in seconds."""
@@ -111,12 +108,24 @@ class Search:
     activations: Activations
 
     @cached_property
-    def terms(self) -> tuple[Occurrences, ...]:
-        """The occurrences of each term of the need."""
-        return tuple([self._occurrences(self.corrected.get(term, term)) for term in self.need.terms])
+    def texts(self) -> Occurrences:
+        """Where the terms of the need, or those searched instead, occur in the texts of the view."""
+        if not self.corrected:
+            return self._as_written
+        return self._occurrences([self.corrected.get(term, term) for term in self.need.terms])
 
-    def _occurrences(self, term: str) -> Occurrences:
-        return self.view.occurrences(self.index.codes.terms.get(term, -1))
+    @cached_property
+    def windows(self) -> Occurrences:
+        """Where they occur in windows."""
+        return self.view.in_windows(self.texts)
+
+    @cached_property
+    def _as_written(self) -> Occurrences:
+        return self._occurrences(self.need.terms)
+
+    def _occurrences(self, terms: Sequence[str]) -> Occurrences:
+        known = self.index.codes.terms
+        return self.view.occurrences([known.get(term, -1) for term in terms])
 
     @cached_property
     def corrected(self) -> Mapping[str, str]:
@@ -125,9 +134,11 @@ class Search:
         if not need.correctable:
             return need.corrections
         found = {}
-        for term in need.terms:
-            if term in need.correctable and not (term in known and self._occurrences(term).texts):
-                similar = similar_term(term, lambda other: self._occurrences(other).texts if other in known else 0)
+        for term, documents in zip(need.terms, self._as_written.documents.tolist(), strict=True):
+            if term in need.correctable and not documents:
+                similar = similar_term(
+                    term, lambda other: int(self._occurrences([other]).documents[0]) if other in known else 0
+                )
                 if similar is not None and similar not in need.terms:
                     found[term] = similar
         return found
@@ -144,6 +155,8 @@ class Search:
     def named(self) -> Bools | None:
         """bool[m], memories whose speaker the need names, or, without a speaker, that name one; None for none."""
         codes = self.index.codes
+        if not (self.need.speakers or self.need.is_of_user):
+            return None
         named = np.isin(self.view.speaker, list(codes.speakers.matching(self.need.speakers).values()))
         for number in codes.entities.known(self.need.speakers):
             places = self.view.naming_entity(number)
@@ -227,17 +240,21 @@ class Search:
         if current is not None:
             bound[~current] = -np.inf
         slack = _SLACK * max(1.0, pruning.total)
+        places, scores, measured = np.empty(0, np.intp), np.empty(0), np.empty((2, 0))
         if pruning.least is None:
-            first = _largest(bound, min(_SCORED_FIRST * pruning.keep, count))
-            scores = np.sort(self._scores(pruning, first, others)[0])
-            least = _MARGIN * float(scores[-pruning.keep])
+            places = _largest(bound, min(_SCORED_FIRST * pruning.keep, count))
+            scores, measured = self._scores(pruning, places, others)
+            least = _MARGIN * float(np.sort(scores)[-pruning.keep])
         else:
             least = max(pruning.least / pruning.most - pruning.rest, -1.0)  # every bound is at least 0
-        places = np.flatnonzero(bound >= least - slack)
         if view.embedded is not None:
-            pending = ~view.embedded if current is None else current & ~view.embedded
-            places = np.union1d(places, np.flatnonzero(pending))
-        scores, measured = self._scores(pruning, places, others)
+            bound[~view.embedded if current is None else current & ~view.embedded] = np.inf
+        bound[places] = -np.inf
+        rest = np.flatnonzero(bound >= least - slack)
+        if len(rest):
+            others_scores, others_measured = self._scores(pruning, rest, others)
+            places, scores = np.concatenate((places, rest)), np.concatenate((scores, others_scores))
+            measured = np.concatenate((measured, others_measured), axis=1)
         kept = scores >= least - slack
         if view.embedded is not None:
             kept |= ~view.embedded[places]
@@ -259,12 +276,13 @@ class Search:
         for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
             if matching is None:
                 continue
-            for term, weight in zip(self.terms, self._term_weights(matching, is_window), strict=True):
-                impact = np.float32(weight) * view.impact(term, is_window, matching.k1, matching.b)
-                if len(impact) == len(view.slots):
-                    others += impact
-                else:
-                    others[term.places] += impact
+            found = self.windows if is_window else self.texts
+            rarity = np.log1p((len(view.slots) - found.documents + 0.5) / (found.documents + 0.5))
+            weights = matching.weight * rarity / (rarity.sum() or 1.0)
+            length, average = view.lengths(is_window)
+            saturation = matching.k1 * (1 - matching.b + matching.b * length[found.places] / max(average, 1.0))
+            shares = weights[found.terms] * found.frequency / (found.frequency + saturation)
+            others += np.bincount(found.places, shares, len(view.slots))
         if pruning.entity and self.entities:
             most = np.zeros(len(view.slots), np.float32)
             for places in self.entities.values():
@@ -284,15 +302,6 @@ class Search:
             overlaps = (starts < window.end + _SECOND) & (ends > window.start - _SECOND)
             others += np.where(overlaps, np.float32(window.inside), np.float32(window.outside))
         return others
-
-    def _term_weights(self, matching: Matching, is_window: bool) -> list[float]:
-        """Return the maximum share of each term in a lexical channel: by its inverse document frequency."""
-        count, rarity = len(self.view.slots), []
-        for term in self.terms:
-            frequency = len(term.places) if is_window else term.texts
-            rarity.append(math.log1p((count - frequency + 0.5) / (frequency + 0.5)))
-        total = sum(rarity) or 1.0
-        return [matching.weight * share / total for share in rarity]
 
     def _similarity_bound(self, pruning: Pruning) -> Floats32:
         """Return float32[m], an upper bound of the share of the similarity channels in each score."""
@@ -341,13 +350,13 @@ class Search:
         if kernel is None or "quantised" not in self.index.slots.arrays:
             matrix, at = _rows_of(self.index.slots["vector"], slots)
             products: Floats32 = (matrix @ queries.T)[at]
-            return products, _ROUNDING
+            return products, ROUNDING
         numbers, steps, errors = quantised(queries)
         matrix, at = _rows_of(self.index.slots["quantised"], slots)
         products = kernel(matrix, numbers)[at]
         products *= self.view.step[places][:, None]
         products *= steps
-        return products, float(self.index.error + (1 + self.index.error) * errors.max()) + _ROUNDING
+        return products, float(self.index.error + (1 + self.index.error) * errors.max()) + ROUNDING
 
     def cosines(self, places: Places) -> Floats:
         """Return float64[k], the cosine of some memories to the query; in the first person for those with a speaker.
@@ -464,21 +473,23 @@ class Search:
 
     def _lexicon(self, places: Places, *, is_window: bool) -> Lexicon:
         """Return the term statistics of the view's texts, or of their windows, with the postings of some memories."""
-        view, terms = self.view, self.terms
-        postings = []
-        for name, term in zip(self.need.terms, terms, strict=True):
-            at, there = find(term.places, places)
-            frequency = (term.windows if is_window else term.own)[at[there]]
-            if name in self.corrected:
-                frequency = CORRECTED * frequency
-            rows = np.flatnonzero(there)[frequency > 0]
-            postings.append((rows, frequency[frequency > 0].astype(np.float64)))
+        found, (length, average) = self.windows if is_window else self.texts, self.view.lengths(is_window)
+        of = np.full(len(self.view.slots), -1)
+        of[places] = np.arange(len(places))
+        rows = of[found.places]
+        there = rows >= 0
+        terms, rows, frequency = found.terms[there], rows[there], found.frequency[there]
+        order = np.argsort(terms * len(places) + rows)
+        if self.corrected:
+            frequency *= np.array([CORRECTED if name in self.corrected else 1.0 for name in self.need.terms])[terms]
         return Lexicon(
-            documents=len(view.slots),
-            average_length=view.average_window if is_window else view.average_length,
-            document_frequency=np.array([len(term.places) if is_window else term.texts for term in terms], np.float64),
-            postings=Postings.of(postings),
-            length=(view.window_length if is_window else view.length)[places],
+            documents=len(self.view.slots),
+            average_length=average,
+            document_frequency=found.documents.astype(np.float64),
+            postings=Postings(
+                rows[order], frequency[order], offsets_of(np.bincount(terms, minlength=len(found.documents)))
+            ),
+            length=length[places],
         )
 
     def _neighbours(self, places: Places) -> NDArray[np.object_]:
@@ -615,7 +626,7 @@ def facet_counts(
     texts |= {name: [text or "" for text in list(codes.coded[name])] for name in FACETS if name in codes.coded}
     numbers = {name: slots[name] if name in slots.arrays else np.zeros(slots.length, np.int8) for name in FACETS}
     seen = visible(index, selection.scope)
-    for accepted in [index.tags.find(codes.tags.get(tag, -1))[0] for tag in selection.tags]:
+    for accepted in [index.tags.find([codes.tags.get(tag, -1)])[1] for tag in selection.tags]:
         seen &= _mask(slots.length, accepted)
     if ids is not None:
         found = index.slots_of(ids)

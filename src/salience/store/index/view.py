@@ -1,12 +1,12 @@
-"""View: the memories of an index visible in a scope, with session neighbours, text lengths, successors and terms.
+"""View: the memories of an index visible in a scope, with session neighbours, text lengths and successors.
 
 A snapshot keeps one view per scope. The parts of a view are computed at first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,29 +23,43 @@ Places = NDArray[np.intp]
 """Numbers of memories in a view, from 0, in the order of their slots; -1 for none."""
 _VIEWS: Final = 64
 """Maximum views per snapshot."""
-_TERMS: Final = 16
-"""Maximum cached term occurrences per memory of a view."""
 _SPARSE: Final = 8
 """From 1/8 of the whole on, an array of the whole is faster than a binary search."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occurrences:
-    """Where a term occurs in a view.
+    """Where some terms occur in the texts of a view, or in their windows.
 
     Attributes:
-        places: intp[h], ascending: the memories whose window contains the term.
-        own: float32[h], how often the memory's own text contains it; 0 where only a neighbour's does.
-        windows: float32[h], how often the window contains it, >= 1; the own text counts `OWN_COPIES` times.
-        texts: how many texts contain it.
-        impacts: BM25 shares, by (is_window, k1, b); see `View.impact`.
+        keys: int64[h], ascending: place of the term among those asked for, times the size of the view, plus `places`.
+        terms: intp[h], the place of the term.
+        places: intp[h], the memory.
+        frequency: float64[h], how often it contains the term, >= 1.
+        documents: int64[t], how many contain each term.
     """
 
+    keys: Codes
+    terms: Rows
     places: Places
-    own: Floats32
-    windows: Floats32
-    texts: int
-    impacts: dict[tuple[bool, float, float], Floats32] = field(default_factory=dict)
+    frequency: Floats
+    documents: Codes
+
+    @classmethod
+    def of(cls, keys: Codes, counts: Codes, terms: int, size: int) -> Occurrences:
+        """Return the occurrences of a number of terms in a view of a size; the counts of equal keys are added."""
+        bits = int(counts.max(initial=0)).bit_length()
+        packed = np.sort(keys << bits | counts, kind="stable")  # mostly in order, which makes it fast
+        keys = packed >> bits
+        is_first = np.ones(len(keys), np.bool_)
+        is_first[1:] = keys[1:] != keys[:-1]
+        first = np.flatnonzero(is_first)
+        keys, counts = keys[first], packed & ((1 << bits) - 1)
+        frequency = np.add.reduceat(counts, first).astype(np.float64) if len(first) else np.empty(0)
+        ends = keys.searchsorted(np.arange(terms + 1) * size)
+        documents = ends[1:] - ends[:-1]
+        of = np.arange(terms).repeat(documents)
+        return cls(keys, of, keys - of * size, frequency, documents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +78,6 @@ class View:
     valid: Bools
     since: int
     until: int
-    _terms: dict[int, Occurrences] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -158,53 +171,35 @@ class View:
         """Mean of `window_length`; 0 for an empty view."""
         return float(self.window_length.sum()) / len(self.slots) if len(self.slots) else 0.0
 
-    def occurrences(self, number: int) -> Occurrences:
-        """Return the occurrences of a term by its number; -1 for an unknown term."""
-        if (known := self._terms.get(number)) is not None:
-            return known
-        slots, counts = self.index.terms.find(number)
+    def lengths(self, is_window: bool) -> tuple[Floats, float]:
+        """Return the length of each text, or of each window, and the mean of them."""
+        return (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
+
+    def occurrences(self, numbers: Sequence[int]) -> Occurrences:
+        """Return the occurrences in texts of terms by their numbers; -1 for an unknown term."""
+        terms, slots, counts = self.index.terms.find(numbers)
         places = self.places(slots)
-        places, counts = places[places >= 0], counts[places >= 0].astype(np.float32)
-        own = np.zeros(len(self.slots) + 1, np.float32)  # the last one for "no neighbour", -1
-        own[places] = counts
-        windows = OWN_COPIES * own
-        for neighbours in self.neighbours:
-            windows[neighbours[places]] += counts  # no memory is the same neighbour of two others
-        found = np.flatnonzero(windows[:-1])
-        if sum([len(term.places) for term in list(self._terms.values())]) > _TERMS * len(self.slots):
-            self._terms.clear()
-        self._terms[number] = occurrences = Occurrences(found, own[found], windows[found], len(places))
-        return occurrences
+        keys = terms * len(self.slots) + places
+        return Occurrences.of(keys[places >= 0], counts[places >= 0], len(numbers), len(self.slots))
 
-    def impact(self, term: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
-        """Return the BM25 of a term as a share of its weight, [0, 1]: float32[h] by occurrence.
-
-        For a frequent term it is float32[m], by memory, which is faster to add.
-        """
-        found = term.impacts.get((is_window, k1, b))
-        if found is None:
-            length, average = (
-                (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
-            )
-            frequency = term.windows if is_window else term.own
-            saturation = (k1 * (1 - b + b * length[term.places] / max(average, 1.0))).astype(np.float32)
-            found = np.divide(frequency, frequency + saturation, out=np.zeros_like(frequency), where=frequency > 0)
-            if len(found) * _SPARSE > len(self.slots):
-                everywhere = np.zeros(len(self.slots), np.float32)
-                everywhere[term.places] = found
-                found = everywhere
-            term.impacts[is_window, k1, b] = found
-        return found
+    def in_windows(self, texts: Occurrences) -> Occurrences:
+        """Return the occurrences in windows, of those in texts: the own text counts `OWN_COPIES` times."""
+        counts = texts.frequency.astype(np.int64)
+        beside = self.neighbours[:, texts.places]
+        there = beside >= 0
+        keys = np.concatenate((texts.keys, (texts.keys - texts.places + beside)[there]))
+        counts = np.concatenate((OWN_COPIES * counts, np.broadcast_to(counts, there.shape)[there]))
+        return Occurrences.of(keys, counts, len(texts.documents), len(self.slots))
 
     def naming_entity(self, number: int) -> Places:
         """Return the places of the memories that name the entity of a number, ascending."""
-        places = self.places(self.index.entity_postings.find(number)[0])
+        places = self.places(self.index.entity_postings.find([number])[1])
         return np.sort(places[places >= 0])
 
     def tagged(self, tag: str) -> Bools:
         """Return bool[m], which memories have a tag."""
         tagged = np.zeros(len(self.slots) + 1, np.bool_)
-        tagged[self.places(self.index.tags.find(self.index.codes.tags.get(tag, -1))[0])] = True
+        tagged[self.places(self.index.tags.find([self.index.codes.tags.get(tag, -1)])[1])] = True
         return tagged[:-1]
 
     @cached_property

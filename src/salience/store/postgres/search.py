@@ -343,8 +343,8 @@ class Search:
         usual, counts = summed(np.ones(len(view)))[sampled].sum() / max(sampled.sum(), 1), list[float]()
         for term, frequency in zip(self.need.terms, own.document_frequency.tolist(), strict=True):
             number = found.codes.terms.get(self.need.corrections.get(term, term), -1)
-            held, occurrences = np.zeros(len(view)), view.occurrences(number)
-            held[occurrences.places[occurrences.own > 0]] = 1.0
+            held = np.zeros(len(view))
+            held[view.occurrences([number]).places] = 1.0
             each = summed(1 / np.maximum(summed(held), 1.0))[sampled & (held > 0)]
             others = max(frequency - len(each), 0.0)
             counts.append(each.sum() + others * (each.sum() + usual) / (len(each) + 1))
