@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
@@ -180,38 +180,71 @@ def to_terms(joined: str) -> tuple[str, ...]:
 
 
 def to_memory(row: Row) -> Memory:
-    """Return the memory whose `RECORD` columns are in `row`.
+    """Return the memory whose `RECORD` columns are in `row`; raise as `to_memories`."""
+    return to_memories([[row[name] for name in RECORD]])[0]
+
+
+def to_memories(rows: Sequence[Sequence[Any]]) -> list[Memory]:
+    """Return the memories in rows of the columns `RECORD`.
 
     Raises:
         DamagedError: a value that no memory has; names the row and the column.
     """
-    values: dict[str, Any] = {}
+    if not rows:
+        return []
+    columns: dict[str, Sequence[Any]] = dict(zip(RECORD, zip(*rows, strict=True), strict=True))
     column = "tenant"
     try:
-        for column, kind in _KINDS.items():
-            value = row[column]
-            if value is None and column not in _REQUIRED:
-                pass
-            elif kind == "text":
-                if not str.isascii(value):
-                    value.encode()  # fails for bytes that were not UTF-8
-            elif kind == "instant":
-                value = _instant(value)  # fails outside the years 1 to 9999
-            elif kind == "list":
-                value = () if value == "[]" else tuple(_parsed(value, list))
-            elif kind == "object":
-                value = Frozen() if value == "{}" else frozen(_parsed(value, dict))
-            elif kind == "relations":
-                value = () if value == "[]" else tuple(Relation(**one) for one in json.loads(value))
-            elif kind == "number":
-                value = index(value)
-            elif (kind == "share" and not 0 <= value <= 1) or (kind == "tier" and value not in TIERS):
-                raise ValueError(column)
-            values[column] = value
+        for column, values in columns.items():
+            given = values if column in _REQUIRED else [value for value in values if value is not None]
+            if len(given) == len(values):
+                columns[column] = _READERS[_KINDS[column]](given)
+            elif given:
+                read = iter(_READERS[_KINDS[column]](given))
+                columns[column] = [None if value is None else next(read) for value in values]
         column = "tenant"
-        return Memory(scope=_scope(*map(values.pop, _COORDINATES)), **values)
+        scopes = list(map(_scope, *map(columns.pop, _COORDINATES)))
+        names = tuple(columns)
+        return [
+            Memory(scope=scope, **dict(zip(names, values, strict=True)))
+            for scope, *values in zip(scopes, *columns.values(), strict=True)
+        ]
     except UNREADABLE:  # the error may quote the row
-        raise damaged(row, column) from None
+        if len(rows) > 1:
+            return [memory for row in rows for memory in to_memories([row])]
+        raise damaged(dict(zip(RECORD, rows[0], strict=True)), column) from None
+
+
+def _texts(values: Sequence[str]) -> Sequence[str]:
+    "".join(values).encode()  # fails for another type, and for bytes that were not UTF-8
+    return values
+
+
+def _shares(values: Sequence[float]) -> Sequence[float]:
+    if not all(0 <= value <= 1 for value in values):
+        raise ValueError("not from 0 to 1")
+    return values
+
+
+def _tiers(values: Sequence[str]) -> Sequence[str]:
+    if not set(values).issubset(TIERS):
+        raise ValueError("no tier")
+    return values
+
+
+_READERS: Final[Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]]] = {
+    "text": _texts,
+    "instant": lambda values: [_instant(value) for value in values],  # fails outside the years 1 to 9999
+    "list": lambda values: [() if value == "[]" else tuple(_parsed(value, list)) for value in values],
+    "object": lambda values: [Frozen() if value == "{}" else frozen(_parsed(value, dict)) for value in values],
+    "relations": lambda values: [
+        () if value == "[]" else tuple(Relation(**one) for one in json.loads(value)) for value in values
+    ],
+    "number": lambda values: list(map(index, values)),
+    "share": _shares,
+    "tier": _tiers,
+}
+"""Kind of a column -> function from its values in rows to those of memories."""
 
 
 def _parsed(value: Any, kind: Any) -> Any:

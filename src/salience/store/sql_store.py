@@ -64,7 +64,18 @@ from salience.records.where import conditions
 from salience.store import rows, statements
 from salience.store.index import Activations
 from salience.store.pins import SET_ASIDE, Handle, Meta, Pin, new_epoch, of_pin, write_meta
-from salience.store.rows import RECORD, STORED, UNREADABLE, damaged, is_text, readable, to_logged, to_memory, to_stored
+from salience.store.rows import (
+    RECORD,
+    STORED,
+    UNREADABLE,
+    damaged,
+    is_text,
+    readable,
+    to_logged,
+    to_memories,
+    to_memory,
+    to_stored,
+)
 from salience.store.schema import (
     VECTOR,
     activations,
@@ -101,6 +112,8 @@ TOUCH_PATIENCE: Final = 0.5
 _TABLES: Final = (memories, versions)
 _VERSIONED: Final = [column.name for column in versions.c if column.name != "valid_to"]
 """Columns that a memory passes on to its older version."""
+_LAST_ID: Final = select(func.max(memories.c.id)).where(memories.c.tenant == bindparam("tenant"))
+_INSERT: Final = {table: insert(table) for table in (memories, versions, activations)}
 _SET_CLOCK: Final = text(
     "INSERT INTO sessions (tenant, session_key, turns) VALUES (:tenant, :session_key, :turns) "
     "ON CONFLICT (tenant, session_key) DO UPDATE SET turns = excluded.turns"
@@ -271,7 +284,7 @@ def _present(
     if tenant in transaction.last_ids:
         last = transaction.last_ids.pop(tenant)  # known only before the first insertion
     else:
-        last = connection.execute(select(func.max(memories.c.id)).where(memories.c.tenant == tenant)).scalar()
+        last = connection.execute(_LAST_ID, {"tenant": tenant}).scalar()
     # a new id sorts after all others, as a rule, and needs no query
     ids = [memory.id for memory in new if memory.id <= (last or "")]
     queries = [statements.of_ids(tenant, chunk) for chunk in statements.chunks(ids)]
@@ -332,7 +345,7 @@ def _insert(transaction: Transaction, tenant: str, new: Sequence[tuple[Stored, t
     }
     for table, values in inserted.items():
         if values:
-            transaction.connection.execute(insert(table), values)
+            transaction.connection.execute(_INSERT[table], values)
 
 
 def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise]) -> list[Receipt]:
@@ -866,16 +879,15 @@ def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime
     if as_of is None:
         for column, names in (("id", ids), ("short_id", short)):
             for chunk in statements.chunks(names):
-                found += map(to_memory, reader.execute(*statements.live_of(scope, chunk, column)).mappings())
+                found += to_memories(reader.execute(*statements.live_of(scope, chunk, column)).all())
     else:
         whole = [*ids, *(id_ for name in short for id_ in _visible_ids(reader, scope, memories.c.short_id, name))]
         for chunk in statements.chunks(whole):
             found += map(to_memory, rows_as_of(reader, scope.tenant, RECORD, as_of, chunk))
         found = [memory for memory in found if scope.sees(memory.scope) and memory.forgotten_at is None]
-    by_name: dict[str, dict[str, Memory]] = {}
-    for memory in found:
-        for name in (memory.id, memory.short_id):
-            by_name.setdefault(name, {})[memory.id] = memory
+    by_name: dict[str, dict[str, Memory]] = {memory.id: {memory.id: memory} for memory in found}
+    for memory in found if short else ():
+        by_name.setdefault(memory.short_id, {})[memory.id] = memory
     return [next(iter(by_name[name].values())) for name in ids if len(by_name.get(name, ())) == 1]
 
 
