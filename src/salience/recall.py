@@ -465,7 +465,7 @@ def make_hits(services: Services, query: Query, ranked: State, size: AnswerLimit
     hits: list[Hit] = []
     for memory_id, row, score, judgement in zip(ids, ranked.rows.tolist(), scores, judged(ranked), strict=True):
         if memory_id in memories:
-            absorbed = tuple(batch.ids[list(ranked.absorbed.get(row, ()))].tolist())
+            absorbed = tuple([batch.ids[other] for other in ranked.absorbed.get(row, ())])
             confidence, verdict = judgement
             hit = Hit(
                 memories[memory_id],

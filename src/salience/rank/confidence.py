@@ -80,13 +80,16 @@ def margin(state: State, _: Rows) -> Floats:
     sure = state.profile.stage_parameters.get("replaced", {}).get("sure", 1.0)
     parents, chance = inherited(state)
     heirs = parents[(parents != state.rows) & (chance >= sure)]
-    limits = [step for step, name in enumerate(state.profile.stages) if name in LIMITS]
-    rivals = np.setdiff1d(np.union1d(state.rows, np.flatnonzero(np.isin(state.dropped_at, limits))), heirs)
-    best = np.sort(state.scores[rivals])[::-1]
+    is_rival = state.alive
+    for step, name in enumerate(state.profile.stages):
+        if name in LIMITS:
+            is_rival |= state.dropped_at == step
+    is_rival[heirs] = False
+    best = np.sort(state.scores[is_rival])[::-1]
     if len(best) < 2:
         return np.zeros(len(scores))
-    ahead: Floats = np.clip((scores - np.where(scores >= best[0], best[1], best[0])) / scores.max(), -1.0, 1.0)
-    return ahead
+    ahead: Floats = (scores - np.where(scores >= best[0], best[1], best[0])) / scores.max()
+    return np.minimum(np.maximum(ahead, -1.0), 1.0)
 
 
 def words(state: State, sources: Rows) -> Floats:
@@ -154,6 +157,8 @@ def inherited(state: State) -> tuple[Rows, Floats]:
 
     For a hit with a score of its own they are its own row and 1.
     """
+    if not state.spread:
+        return state.rows, np.ones(len(state.rows))
     links = [state.spread.get(row) for row in state.rows.tolist()]
     parents = [
         row if link is None or link.link != "update" else link.parent

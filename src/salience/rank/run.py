@@ -33,8 +33,8 @@ def advanced(state: State, step: int) -> State:
     asks_period = reading.intent.name == PERIOD and state.profile.reads_time  # which brings the columns of times
     if is_first and asks_period and not holds_period(state.batch, state.criteria, state.rows):
         reading = replace(reading, intent=replace(reading.intent, name=EMPTY_PERIOD))
-        state = replace(state, criteria=replace(state.criteria, reading=reading))
-    return state.profile.steps[step](replace(state, step=step))
+        state = state.changed(criteria=replace(state.criteria, reading=reading))
+    return state.profile.steps[step](state.changed(step=step))
 
 
 def judged(state: State) -> list[tuple[float | None, Verdict]]:
@@ -59,16 +59,19 @@ def judged(state: State) -> list[tuple[float | None, Verdict]]:
 def details(state: State, rows: Rows) -> list[ScoreDetail]:
     """Return the score detail of each of `rows`; its `recompute()` gives the score within 1e-9."""
     terms, weights = state.profile.terms, state.profile.weights(state.criteria.reading.intent.name)
-    columns = [state.parts[term.label][rows].tolist() for term in terms]
-    found = []
-    for place, (row, final) in enumerate(zip(rows.tolist(), state.scores[rows].tolist(), strict=True)):
-        parts = []
-        for term, column in zip(terms, columns, strict=True):
-            raw, weight = column[place], weights[term.label]
-            share = weight * raw if term.combine == "sum" else raw**weight
-            parts.append(Part(term.label, raw, weight, share, term.combine))
-        found.append(ScoreDetail(tuple(parts), final, _via(state, row)))
-    return found
+    labels, combine = [term.label for term in terms], [term.combine for term in terms]
+    own = [weights[label] for label in labels]
+    raw = [state.parts[label][rows].tolist() for label in labels]
+    shares = [
+        [weight * value if how == "sum" else value**weight for value in column]
+        for column, weight, how in zip(raw, own, combine, strict=True)
+    ]
+    parts = [
+        tuple(map(Part, labels, values, own, contributions, combine))
+        for values, contributions in zip(zip(*raw, strict=True), zip(*shares, strict=True), strict=True)
+    ]
+    finals = zip(parts, state.scores[rows].tolist(), rows.tolist(), strict=True)
+    return [ScoreDetail(own_parts, final, _via(state, row)) for own_parts, final, row in finals]
 
 
 def _via(state: State, row: int) -> Via | None:
