@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from salience.extract.conflicts import relation
-from salience.extract.pairs import FEATURES, differences, features, is_about_another, repeats_event, statement
+from salience.extract.pairs import (
+    FEATURES,
+    differences,
+    features,
+    is_about_another,
+    repeats_event,
+    shared_blocks,
+    statement,
+)
 
 SUBJECTS = [
     ("I live in Berlin", "self"),
@@ -123,18 +135,35 @@ def test_words_that_differ_say_which_thing_is_meant_or_are_its_value(newer, olde
     assert differences(tuple(newer.split()), tuple(older.split())) == (before, after)
 
 
+_WORDS = st.lists(st.sampled_from("a b c d e".split()), max_size=12)
+
+
+@given(_WORDS, _WORDS)
+def test_the_shared_blocks_of_two_texts_are_those_of_difflib(newer, older):
+    blocks = SequenceMatcher(None, newer, older, autojunk=False).get_matching_blocks()
+    joined = []
+    for at, other, size in shared_blocks(newer, older):
+        if size and joined and joined[-1][0] + joined[-1][2] == at and joined[-1][1] + joined[-1][2] == other:
+            joined[-1][2] += size
+        else:
+            joined.append([at, other, size])
+    assert list(map(tuple, joined)) == list(map(tuple, blocks))
+
+
 @pytest.mark.parametrize(("newer", "older"), [*APART, *TOGETHER])
 def test_a_pair_has_a_value_of_every_feature(newer, older):
     rule = relation(newer, older, similarity=0.8, paraphrase=0.7)
+    first, second = statement(newer), statement(older)
     row = features(
-        statement(newer),
-        statement(older),
+        first,
+        second,
         rule,
         cosine=0.8,
         margin=0.1,
         speakers=(None, None),
         turns=False,
         user_id=None,
+        another=is_about_another(first, second),
     )
     found = dict(zip(FEATURES, map(float, row), strict=True))
     assert all(0 <= value <= 1 for value in found.values())

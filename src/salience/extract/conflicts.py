@@ -134,7 +134,7 @@ def relation(
     if over := _over(mine, theirs) or _replaced(mine, theirs):
         return Rule("update", over)
     if reasons := conflict(mine, theirs, similarity >= paraphrase - EDGE):
-        later = tuple(f"time: {found}" for found in (*mine.later, *phrases("for_now", theirs.words))[:1])
+        later = tuple(f"time: {found}" for found in (*mine.later, *theirs.for_now)[:1])
         return Rule("update" if later else "contradiction", (*reasons, *later))
     is_whole = max(len(new), len(old)) <= MAX_LENGTH
     if is_one and is_whole and _says_the_same(mine, theirs, similarity, paraphrase):
@@ -168,12 +168,8 @@ def _replaced(mine: Reading, theirs: Reading) -> Evidence:
     """Return what the new text replaces in the older one: "from Vim to Emacs"."""
     if name_others(mine, theirs):
         return ()
-    for name, pattern in TRANSITIONS.items():
-        if name == "replaced" and "replac" not in mine.content.lower():  # this pattern is slow on long texts
-            continue
-        match = re.search(pattern, mine.content, re.IGNORECASE)
-        gone = match and next(filter(None, match.groups()), None)
-        if not gone or (name == "from" and not mine.later):
+    for name, gone in mine.transitions:
+        if name == "from" and not mine.later:
             continue
         words = set(text.words(gone)) - text.ENGLISH_STOPWORDS
         if words and words.issubset(theirs.words) and not set(mine.words) <= set(theirs.words):
@@ -213,7 +209,7 @@ def _covers(one: Reading, other: Reading) -> bool:
 def names_change(new: str, old: str) -> bool:
     """Return whether the new text names a later time, or the older one is temporary."""
     mine, theirs = read(new), read(old)
-    return bool(mine.later or (mine.ended and not theirs.ended) or phrases("for_now", theirs.words))
+    return bool(mine.later or (mine.ended and not theirs.ended) or theirs.for_now)
 
 
 def conflict(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
@@ -238,7 +234,7 @@ def _swapped(mine: Reading, theirs: Reading) -> Evidence:
     new, old = mine.values("name", "claim"), theirs.values("name", "claim")
     if mine.denies and mine.stems == theirs.stems and new != old and sorted(new) == sorted(old):
         return (f"order: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
-    if sorted(mine.words) != sorted(theirs.words):
+    if len(mine.words) != len(theirs.words) or sorted(mine.words) != sorted(theirs.words):
         return ()
     places = [at for at, (one, other) in enumerate(zip(mine.words, theirs.words, strict=True)) if one != other]
     if not places or _LISTS["directed"].isdisjoint(mine.words[places[0] : places[-1]]):
@@ -376,7 +372,7 @@ class Reading:
     def word_stems(self) -> tuple[str, ...]:
         """The stems of the words, except function words, light words and numerals, in order."""
         plain = (word.removesuffix("'s") for word in self.words if word not in _SMALL and not has_figure(word))
-        return tuple(stem for word in plain for stem in _tokeniser().terms(word))
+        return tuple(stem for word in plain for stem in terms(word))
 
     @cached_property
     def denies(self) -> bool:
@@ -397,6 +393,33 @@ class Reading:
         """Whether the text opens with something unnamed, so that the other text can be about something else."""
         return not self.words or self.words[0] in _LISTS["indefinite"] or self.words[0] in CARDINALS
 
+    @cached_property
+    def for_now(self) -> tuple[str, ...]:
+        """Phrases that say that something is temporary."""
+        return phrases("for_now", self.words)
+
+    @cached_property
+    def single_verbs(self) -> tuple[str, ...]:
+        """Verbs whose object is one at a time."""
+        return phrases("single_verbs", self.words)
+
+    @cached_property
+    def is_event(self) -> bool:
+        """Whether a verb is in the past."""
+        return states_event(self.words)
+
+    @cached_property
+    def transitions(self) -> tuple[tuple[str, str], ...]:
+        """The values that the text says are replaced, each after the name of its pattern in `TRANSITIONS`."""
+        found = []
+        for name, pattern in TRANSITIONS.items():
+            if name == "replaced" and "replac" not in self.content.lower():  # this pattern is slow on long texts
+                continue
+            match = re.search(pattern, self.content, re.IGNORECASE)
+            if match and (gone := next(filter(None, match.groups()), None)):
+                found.append((name, gone))
+        return tuple(found)
+
     def values(self, *kinds: str) -> list[str]:
         """Return the values of the distinctions of these kinds, in order."""
         return [value for kind, value in self.distinctions if kind in kinds]
@@ -409,9 +432,10 @@ def read(content: str) -> Reading:
     words = tuple(text.words(content))
     found = tuple((kind, value) for kind, _, value in (one.partition(":") for one in distinctions(content)))
     bases = [BASES.get(word, word).removesuffix("'s") for word in words if word not in EMPTY]
-    terms = [(stem, base) for base in bases if base not in EMPTY and not has_figure(base)
-             for stem in _tokeniser().terms(base)]  # fmt: skip
-    return Reading(content, words, tuple(terms), found, phrases("later", words), phrases("ended", words))
+    content_terms = [
+        (stem, base) for base in bases if base not in EMPTY and not has_figure(base) for stem in terms(base)
+    ]
+    return Reading(content, words, tuple(content_terms), found, phrases("later", words), phrases("ended", words))
 
 
 def has_figure(word: str) -> bool:
@@ -456,12 +480,15 @@ def quoted(value: str) -> str:
 
 def terms(word: str) -> tuple[str, ...]:
     """Return the stems of an English word."""
-    return _tokeniser().terms(word)
+    return _TERMS[word]
 
 
 @cache
 def _tokeniser() -> text.Tokeniser:
     return text.Tokeniser()
+
+
+_TERMS: Final = text.Kept(lambda word: _tokeniser().terms(word))
 
 
 @cache
@@ -483,6 +510,10 @@ def opposite_words() -> dict[str, frozenset[tuple[int, bool]]]:
 
 def opposites(words: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each pair of opposites, the first from `words` and the second from `others`, in their order."""
+    known = opposite_words()
+    if known.keys().isdisjoint(words) or known.keys().isdisjoint(others):
+        return
     for word in words:
-        across = {(pair, not second) for pair, second in opposite_words().get(word, ())}
-        yield from ((word, other) for other in others if not across.isdisjoint(opposite_words().get(other, ())))
+        across = {(pair, not second) for pair, second in known.get(word, ())}
+        if across:
+            yield from ((word, other) for other in others if not across.isdisjoint(known.get(other, ())))

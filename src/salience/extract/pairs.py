@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import Final, Literal
 
@@ -20,9 +19,7 @@ from salience.extract.conflicts import (
     Rule,
     has_figure,
     opposites,
-    phrases,
     read,
-    states_event,
     terms,
 )
 from salience.extract.facts import fact
@@ -192,7 +189,7 @@ FEATURES: Final = (
 
 def features(
     newer: Statement, older: Statement, rule: Rule, *, cosine: float, margin: float,
-    speakers: tuple[str | None, str | None], turns: bool, user_id: str | None,
+    speakers: tuple[str | None, str | None], turns: bool, user_id: str | None, another: bool,
 ) -> list[float]:  # fmt: skip
     """Return the values of `FEATURES` for a pair.
 
@@ -205,6 +202,7 @@ def features(
         speakers: of the newer and of the older one.
         turns: whether one of them is a turn of a conversation.
         user_id: whose memories they are.
+        another: the result of `is_about_another`.
     """
     mine, theirs = newer.reading, older.reading
     one, other = newer.content, older.content
@@ -242,17 +240,17 @@ def features(
         min(len(before), 3) / 3, min(len(after), 3) / 3,
         any(any(opposites(*pair)) for pair in before), any(any(opposites(*pair)) for pair in after),
         any(_are_days(*pair) for pair in before),
-        bool(mine.later), bool(mine.ended), bool(phrases("for_now", theirs.words)),
-        states_event(mine.words), states_event(theirs.words), not _LISTS["plans"].isdisjoint(mine.words),
+        bool(mine.later), bool(mine.ended), bool(theirs.for_now),
+        mine.is_event, theirs.is_event, not _LISTS["plans"].isdisjoint(mine.words),
         (mine.denies != theirs.denies),
         facts[0] is not None and facts[1] is not None and facts[0].key == facts[1].key,
         label == "duplicate", label == "update", label == "contradiction",
-        bool(phrases("single_verbs", mine.words) and phrases("single_verbs", theirs.words)),
+        bool(mine.single_verbs and theirs.single_verbs),
         not _LISTS["additive"].isdisjoint(mine.words) and not _LISTS["additive"].isdisjoint(theirs.words),
         not _LISTS["taste"].isdisjoint(mine.words) and not _LISTS["taste"].isdisjoint(theirs.words),
-        states_event(mine.words) and states_event(theirs.words), newer.is_question or older.is_question,
+        mine.is_event and theirs.is_event, newer.is_question or older.is_question,
         speakers[0] != speakers[1], turns,
-        is_about_another(newer, older), newer.verb == older.verb != "", newer.verb == older.verb == "be",
+        another, newer.verb == older.verb != "", newer.verb == older.verb == "be",
         min(start, 5) / 5,
         newer.verb == older.verb != "" and newer.subject == older.subject and (start >= 3 or len(newer.subject) > 0),
         bool(after) and not before,
@@ -274,8 +272,8 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     """
     before, _ = differences(newer.reading.words, older.reading.words)
     for mine, theirs in before:
-        opens = _opens(newer.reading.words, mine[0]) and _opens(older.reading.words, theirs[0])
-        if opens and any(opposites(mine, theirs)):
+        are_opposite = any(opposites(mine, theirs))
+        if are_opposite and _opens(newer.reading.words, mine[0]) and _opens(older.reading.words, theirs[0]):
             return True
     own_newer, own_older = newer.subject - older.subject, older.subject - newer.subject
     kinds = {newer.about, older.about}
@@ -303,7 +301,7 @@ def repeats_event(newer: Statement, older: Statement) -> bool:
     A word of change in the newer one ("now", "no longer") makes it more than an event.
     """
     both = newer.reading, older.reading
-    same = newer.verb == older.verb not in ("", "be") and all(states_event(reading.words) for reading in both)
+    same = newer.verb == older.verb not in ("", "be") and all(reading.is_event for reading in both)
     return same and not newer.reading.later and not newer.reading.ended
 
 
@@ -318,17 +316,50 @@ def differences(newer: tuple[str, ...], older: tuple[str, ...]) -> tuple[list[Di
     What differs before the shared words says which thing is meant ("the wifi password at home is"), what differs after
     them is its value.
     """
-    blocks = SequenceMatcher(None, newer, older, autojunk=False).get_opcodes()
     before: list[Difference] = []
     after: list[Difference] = []
-    for place, (tag, start, end, first, last) in enumerate(blocks):
-        mine, theirs = _content(newer[start:end]), _content(older[first:last])
-        if tag != "replace" or not (mine and theirs):
-            continue
-        same = (newer[begin:until] for kind, begin, until, _, _ in blocks[place + 1 :] if kind == "equal")
-        rest = (word for words in same for word in words)
-        (before if any(word not in _LISTS["determiners"] for word in rest) else after).append((mine, theirs))
+    blocks = shared_blocks(newer, older)
+    said = [any(word not in _LISTS["determiners"] for word in newer[at : at + size]) for at, _, size in blocks]
+    start = first = 0
+    for place, (end, last, size) in enumerate(blocks):
+        if start < end and first < last:
+            mine, theirs = _content(newer[start:end]), _content(older[first:last])
+            if mine and theirs:
+                (before if any(said[place:]) else after).append((mine, theirs))
+        start, first = end + size, last + size
     return before, after
+
+
+def shared_blocks(newer: Sequence[str], older: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return where two texts have the same words: place in each, and number of words; an empty block ends the list.
+
+    These are the matching blocks of `difflib.SequenceMatcher`: the longest one, then those on either side of it. It
+    looks at the shared words alone, which makes it several times as fast.
+    """
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(older):
+        places.setdefault(word, []).append(place)
+    shared = [(at, places[word]) for at, word in enumerate(newer) if word in places]
+    found, rest = [(len(newer), len(older), 0)], [(0, len(newer), 0, len(older))]
+    while rest:
+        start, end, first, last = rest.pop()
+        longest, before, ends = (0, 0, 0), -1, dict[int, int]()  # `ends`: place in `older` -> words that end there
+        for at, others in shared:
+            if at < start:
+                continue
+            if at >= end:
+                break
+            known, before, ends = ends if at == before + 1 else {}, at, {}
+            for other in others:
+                if first <= other < last:
+                    ends[other] = size = known.get(other - 1, 0) + 1
+                    if size > longest[2]:
+                        longest = at - size + 1, other - size + 1, size
+        at, other, size = longest
+        if size:
+            found.append(longest)
+            rest += (start, at, first, other), (at + size, end, other + size, last)
+    return sorted(found)
 
 
 def _content(words: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import Vectors32, cosines
+from salience.batch import ROUNDING, Vectors32, approximate_cosines, cosines
 from salience.extract.conflicts import relation
 from salience.extract.reading import Reading
 from salience.ports import EDGE, RAW, Calibration, Need, Services, Stored
@@ -167,15 +167,16 @@ def contradictions(
     above, scale = _threshold(services, profile), _scale(services, profile)
     vectors = _vectors(prepared)
     found: list[tuple[Contradiction, ...]] = []
-    for position, item in enumerate(prepared):
+    for position, (item, about) in enumerate(zip(prepared, approximate_cosines(vectors), strict=True)):
         rivals = [
             (cosine, old) for cosine, old in near[position] if cosine > above and old.id != item.memory.supersedes
         ]
-        alike = cosines(vectors[:position], vectors[position])
-        for other in np.flatnonzero(alike > above).tolist():
+        close = np.flatnonzero(about[:position] > above - ROUNDING)
+        for other, cosine in zip(close.tolist(), cosines(vectors[close], vectors[position]).tolist(), strict=True):
             rival = prepared[other].memory
-            if item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now):
-                rivals.append((float(alike[other]), rival))
+            is_visible = item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now)
+            if cosine > above and is_visible:
+                rivals.append((cosine, rival))
         rivals.sort(key=lambda pair: -pair[0])
         found.append(
             tuple(

@@ -132,6 +132,8 @@ def repeats(
 
 def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
     """Return whether an older memory holds all that a draft says."""
+    if same_text(new.content) != same_text(old.content):
+        return False
     if draft.duplicate or (draft.key is not None and not draft.key.startswith(ONCE)):
         return False
     if any(value is not None for value in (draft.created_at, draft.supersedes, draft.ttl, old.expires_at)):
@@ -147,7 +149,5 @@ def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
     if DISMISSED in old.metadata:
         old = replace(old, metadata={name: value for name, value in old.metadata.items() if name != DISMISSED})
     if any(getattr(new, name) != getattr(old, name) for name in named):
-        return False
-    if same_text(new.content) != same_text(old.content):
         return False
     return stated_time(new.content, new.created_at) == stated_time(old.content, old.created_at)

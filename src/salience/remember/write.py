@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from salience.batch import cosines
+from salience.batch import ROUNDING, approximate_cosines, cosines
 from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
 from salience.ports import Add, Derive, Revise, Selection, Services, Stored, Touch, touched
@@ -169,10 +169,13 @@ def with_others(new: Sequence[Stored], near: Sequence[Near], retried: Set[str]) 
     if len(new) < 2 or any(item.vector is None for item in new):
         return found
     vectors = np.stack([item.vector for item in new if item.vector is not None])
-    for position, item in enumerate(new):
-        home, alike = item.memory.scope, cosines(vectors, vectors[position])
-        nearest = np.argsort(-alike, kind="stable")[: NEAREST + 1].tolist()
-        others = [(float(alike[place]), new[place].memory) for place in nearest if place != position]
+    count = min(NEAREST + 1, len(new))  # each is the nearest to itself
+    for position, (item, about) in enumerate(zip(new, approximate_cosines(vectors), strict=True)):
+        close = np.flatnonzero(about >= np.partition(about, -count)[-count] - 2 * ROUNDING)
+        alike = cosines(vectors[close], vectors[position])
+        nearest = np.argsort(-alike, kind="stable")[:count]
+        pairs = zip(alike[nearest].tolist(), close[nearest].tolist(), strict=True)
+        home, others = item.memory.scope, [(cosine, new[place].memory) for cosine, place in pairs if place != position]
         found[position] += [pair for pair in others if home.sees(pair[1].scope) and pair[1].id not in retried]
         found[position].sort(key=lambda pair: -pair[0])
     return found
