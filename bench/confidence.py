@@ -19,12 +19,12 @@ from typing import Final, Literal
 import numpy as np
 
 from bench.page import table
+from bench.rates import Mask, Rate
 from salience import recall as recalls
 from salience import settings
 from salience.batch import Floats
 from salience.evaluate import datasets
 from salience.evaluate.datasets import Conversation, Question, everyday
-from salience.evaluate.metrics import Mask, Rate
 from salience.evaluate.run import foreign
 from salience.evaluate.stores import ConversationStore, cache_folder, opened
 from salience.models import registry

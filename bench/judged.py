@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bench.rates import Mask, Rate
 from salience.batch import Floats
-from salience.evaluate.metrics import Mask, Rate
 from salience.models.calibration import between
 from salience.ports import EDGE, Calibration, Services
 from salience.steps import embed, matrix

@@ -18,9 +18,10 @@ import numpy as np
 
 from bench import judged
 from bench.judged import Judged, cosines, errors, relatedness, taken
+from bench.rates import Mask, Rate
 from salience import compose
 from salience.batch import Floats, coded
-from salience.evaluate.metrics import Mask, Rate, precision
+from salience.evaluate.metrics import precision
 from salience.evaluate.run import FOREIGN, Naming, Plan, Result, Terms, evaluate, sources
 from salience.extract.conflicts import relation
 from salience.extract.distinctions import distinctions

@@ -1,4 +1,4 @@
-"""Metrics of a ranking, one formula per function, and confidence intervals of means and proportions.
+"""Metrics of a ranking, one formula per function, and confidence intervals of means.
 
 `places` are the ranks of the returned evidence, from 1, ascending. `total` is the number of pieces of evidence, at
 least 1.
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salience.batch import Floats
 from salience.errors import InputError
@@ -25,9 +24,6 @@ LEVEL: Final = 0.95
 """Confidence level."""
 _BLOCK: Final = 1 << 22
 """Values to draw at a time."""
-Z: Final = 1.959963984540054
-"""Standard score of the 95 % interval."""
-Mask = NDArray[np.bool_]
 
 
 def recall_at(places: Places, total: int, k: int) -> float:
@@ -147,49 +143,3 @@ def paired(
 ) -> Estimate:
     """Return the mean of first - second on the same questions; they differ if its interval excludes 0."""
     return estimate(np.asarray(first, np.float64) - np.asarray(second, np.float64), seed, groups)
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A proportion: `count` of `of`."""
-
-    count: int
-    of: int
-
-    @classmethod
-    def where(cls, hits: Mask, among: Mask) -> Rate:
-        """Count the rows of `among` that are in `hits`."""
-        return cls(int((hits & among).sum()), int(among.sum()))
-
-    @property
-    def share(self) -> float:
-        """The share, [0, 1]; 0 if `of` is 0."""
-        return self.count / self.of if self.of else 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the share, within [0, 1]; all of it if `of` is 0.
-
-        Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (1927).
-        """
-        if not self.of:
-            return 0.0, 1.0
-        share, spread = self.share, Z**2 / self.of
-        middle = (share + spread / 2) / (1 + spread)
-        half = Z * math.sqrt(share * (1 - share) / self.of + spread / self.of / 4) / (1 + spread)
-        return max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)  # exact at 0 and 1
-
-    @property
-    def cell(self) -> str:
-        """The share with its interval and count, for a Markdown table."""
-        low, high = self.interval
-        return f"**{self.share:.1%}** ({low:.1%} to {high:.1%}; {self.count:,})"
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the counts, share and interval as JSON values."""
-        low, high = self.interval
-        return {"count": self.count, "of": self.of, "share": self.share, "low": low, "high": high}
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        return f"{self.count:,} of {self.of:,}, {self.share:.1%} ({low:.1%} to {high:.1%})"
