@@ -196,6 +196,7 @@ def test_an_entry_in_toml_is_added_replaced_and_removed(tmp_path, end):
     added = edited(tmp_path, before, "salience", entry)
     assert [line for line in before.splitlines() if line not in added.splitlines()] == []
     assert added.count("\n") == added.count(end)
+    assert f'env_vars = ["SALIENCE_API_KEY"]{end}{end}[[hooks.Stop]]' in added
     servers = tomllib.loads(added)["mcp_servers"]
     assert servers["salience"] == {
         "command": "/bin/salience", "args": ["mcp", "serve"], "env_vars": ["SALIENCE_API_KEY"],

@@ -273,6 +273,7 @@ def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, 
     require("tomlkit", "editing TOML", "server")
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import Table
 
     try:
         config = tomlkit.parse(text)
@@ -289,6 +290,8 @@ def _with_table(file: Path, text: str, key: str, name: str, entry: Mapping[str, 
         del servers[name]
     elif not held:
         servers[name] = entry
+        if isinstance(made := servers[name], Table) and [*config][-1] != key:
+            made.add(tomlkit.nl())  # another table follows
     else:
         for member in held.keys() - entry.keys():
             del held[member]
