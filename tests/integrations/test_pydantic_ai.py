@@ -341,6 +341,11 @@ def test_an_invalid_call_is_retried_by_the_model(local):
     assert [one.content for one in local.list().memories] == ["text"]
 
 
+def test_a_long_prompt_ends_no_run(memory):
+    model, _ = scripted("Noted.")
+    assert run(Agent(model, toolsets=[SalienceToolset(memory)]), "tea and milk " * 8000) == "Noted."
+
+
 def test_the_test_model_calls_every_tool(local):
     agent = Agent(TestModel(), toolsets=[SalienceToolset(local, user_id="alice")])
     assert set(run(agent, "Hello").split('"')) >= {"remember", "recall"}
