@@ -318,7 +318,7 @@ def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock
 
 def test_words_alone_reach_far():
     """While the embedder is down."""
-    profile, query = profiles.load("salience"), Query(text="tea")
+    profile, query = profiles.load("salience"), Query(text="tea", scope=Scope())
     assert recall.make_need(profile, query, criteria()).reach == recall.MAX_REACH
     assert recall.make_need(profile, query, criteria(limit=1000)).reach == 4000
     assert recall.make_need(profile, query, criteria(vector=unit(1))).reach == recall.MIN_REACH
