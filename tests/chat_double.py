@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from waiting import PATIENCE
+
 Question = Any
 """A list of records, or a text."""
 
@@ -52,7 +54,7 @@ class ChatDouble:
         self.told.append(told)
         self.questions.append(question)
         if self.hangs:
-            self._over.wait(30)
+            self._over.wait(PATIENCE)
             return None
         answer = self.answer(question)
         message = {"role": "assistant", "content": answer if isinstance(answer, str) else json.dumps(answer)}

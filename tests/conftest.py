@@ -22,7 +22,8 @@ import databases
 ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 """Processes that tests start import `tests.contract` too."""
-settings.register_profile("brief", max_examples=40)  # pytest --hypothesis-profile=default runs 100
+settings.register_profile("thorough", deadline=None)  # pytest --hypothesis-profile=thorough runs 100 examples
+settings.register_profile("brief", deadline=None, max_examples=40)
 settings.load_profile("brief")
 __all__ = ["database", "postgres"]  # fixtures for every test
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg
 from sqlalchemy import make_url
 
 from salience.store.schema import metadata
@@ -47,12 +46,16 @@ def laid_out(place: Server | Elsewhere, template: str = "template1") -> Iterator
 
 def end_others(dsn: str) -> None:
     """End all connections to a database, whatever is under way on them."""
+    import psycopg
+
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute(_END_OTHERS)
 
 
 def empty(dsn: str) -> None:
     """Let nothing stay in the tables, nor anyone connected; deleting few rows takes a fifth of the time of TRUNCATE."""
+    import psycopg
+
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute(_END_OTHERS)
         (is_large,) = superuser.execute(_IS_LARGE).fetchone() or (False,)
@@ -62,6 +65,8 @@ def empty(dsn: str) -> None:
 
 def as_application(place: Server | Elsewhere, dsn: str, user: str = APPLICATION) -> str:
     """Return the DSN of the same database for the user `APPLICATION`, or `CARETAKER`."""
+    import psycopg
+
     roles = "salience_app" if user == APPLICATION else "salience_app, salience_operator"
     with psycopg.connect(place.dsn(), autocommit=True) as superuser:
         superuser.execute(_MAKE_USER.format(user=user, roles=roles).encode())

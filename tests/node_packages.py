@@ -16,8 +16,8 @@ from typing import Any
 import platformdirs
 import pytest
 
-PATIENCE = 300
-"""Seconds after which a program that does not end fails its test."""
+from waiting import PATIENCE
+
 _UNREACHABLE = re.compile(r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network")
 
 

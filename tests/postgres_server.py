@@ -29,7 +29,6 @@ from typing import IO, Any, Final, Self
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
-import psutil
 import pytest
 
 from salience.errors import StoreError
@@ -140,6 +139,8 @@ class Server:
         """Kill every process of the server with `kill -9`; they are gone on return."""
         if self.pid is None:
             return
+        import psutil
+
         postmaster = psutil.Process(self.pid)
         postmaster.suspend()  # it starts no more children
         children = postmaster.children(recursive=True)

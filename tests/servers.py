@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
@@ -18,9 +19,7 @@ from salience.records import Grant
 from salience.server.auth import Authenticator, verify_key
 from salience.server.gate import Gate, Limits, Observer
 from salience.server.rest.app import Lifespan, Options, app
-
-PATIENCE = 30.0
-"""Seconds after which a server that does not start, or does not end, fails its test."""
+from waiting import PATIENCE
 
 
 class _Server(uvicorn.Server):
@@ -49,6 +48,11 @@ def served(application: ASGIApp, listening: socket.socket | None = None, **confi
             server.should_exit = True
             thread.join(PATIENCE)
             assert not thread.is_alive(), "the server did not end"
+
+
+def client(url: str, **options: Any) -> httpx.Client:
+    """Return a client of a server, which waits as long as a busy machine may take."""
+    return httpx.Client(base_url=url, timeout=PATIENCE, **options)
 
 
 def application(

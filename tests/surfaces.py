@@ -13,12 +13,8 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 
 import salience
-import servers
 from salience.engine import Engine
 from salience.records import Grant
-from salience.server.auth import Authenticator
-from salience.server.gate import Gate
-from salience.server.rest.app import Options, app
 from salience.verbs import AsyncVerbs
 
 
@@ -45,6 +41,11 @@ class Server:
 @contextmanager
 def served() -> Iterator[tuple[Server, str]]:
     """Yield a server and its URL."""
+    import servers
+    from salience.server.auth import Authenticator
+    from salience.server.gate import Gate
+    from salience.server.rest.app import Options, app
+
     server = Server()
     gate: Any = Gate(server)  # type: ignore[arg-type]
     with servers.served(app(gate, Authenticator(verifiers=[server.granted]), Options())) as url:

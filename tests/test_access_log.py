@@ -18,9 +18,7 @@ from salience.store.pins import Meta
 from salience.store.sqlite import SQLiteStore
 from tests.contract.doubles import PlantedEmbedder
 from tests.contract.memories import DIMENSION, EVERYTHING, NOW, add, id_of, stored
-
-PATIENCE = 30.0
-"""Seconds after which an event that does not come fails its test."""
+from waiting import PATIENCE
 
 
 class RecordingStore:
@@ -219,7 +217,7 @@ if sys.argv[2] == "fork":
 @pytest.mark.parametrize("how", ["end", "fork"])
 def test_a_process_that_ends_without_closing_loses_nothing(tmp_path, how):
     path = tmp_path / "memory.db"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, str(path), how], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, str(path), how], check=True, timeout=PATIENCE)
     with salience.connect(path, embedder=PlantedEmbedder({"text": 0.9})) as memory:
         assert [found.access_count for found in memory.list().memories] == [1]
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from salience.deadline import SLOTS, slots, within
+from waiting import PATIENCE
 
 
 def test_calls_wait_for_a_free_slot():
@@ -23,7 +24,7 @@ def test_no_call_begins_while_late_calls_hold_all_slots():
     held, go, begun = slots(), threading.Event(), []
     for _ in range(SLOTS):
         with pytest.raises(TimeoutError):
-            within(0.001, lambda: go.wait(60), held)
+            within(0.001, lambda: go.wait(PATIENCE), held)
     with pytest.raises(TimeoutError):
         within(0.001, lambda: begun.append(1), held)
     assert begun == []
@@ -52,5 +53,5 @@ def test_the_process_ends_after_its_late_calls():
         "except TimeoutError:\n"
         "    print('late', flush=True)\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert result.stdout.split() == ["late", "done"]

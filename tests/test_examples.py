@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chat_double import ChatDouble
+from waiting import PATIENCE
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -24,7 +25,7 @@ def example(tmp_path):
         environment = os.environ | {"PYTHONPATH": str(FOLDER.parent / "src")} | variables
         command = [sys.executable, "-W", "error", str(FOLDER / name)]
         result = subprocess.run(
-            command, cwd=tmp_path, env=environment, input=input, capture_output=True, text=True, timeout=60
+            command, cwd=tmp_path, env=environment, input=input, capture_output=True, text=True, timeout=PATIENCE
         )
         assert (result.returncode, result.stderr) == (0, "")
         return result.stdout

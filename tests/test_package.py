@@ -20,6 +20,7 @@ from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 import salience
+from waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -95,10 +96,20 @@ def test_the_issue_forms_have_distinct_fields():
 
 
 @pytest.mark.slow
+def test_tests_of_the_core_need_neither_the_server_nor_a_driver():
+    missing = ("fastapi", "limits", "mcp", "psutil", "psycopg", "uvicorn")
+    collect = ["--collect-only", *(f"tests/{name}" for name in ("extract", "golden", "models", "rank", "stories"))]
+    program = f"import sys, pytest; sys.modules.update(dict.fromkeys({missing})); sys.exit(pytest.main({collect}))"
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, env=alone)
+    assert run.returncode == 0, run.stdout[-2000:]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", CHECKED)
 def test_files_for_others_follow_their_schemas(schema):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *CHECKED[schema]]
-    run = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=60)
+    run = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE)
     assert (run.returncode, run.stdout) == (0, "ok -- validation done\n")
 
 
@@ -107,7 +118,7 @@ def test_two_builds_of_a_commit_are_byte_identical_and_pure_python(tmp_path):
     """`make dist` compares them, and checks what it built; there is no compiler, as on the machine of most users."""
     command = [sys.executable, "-m", "bench.dist", tmp_path / "dist"]
     run = subprocess.run(
-        command, cwd=ROOT, text=True, capture_output=True, timeout=600, env=os.environ | {"CC": "/nowhere"}
+        command, cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE, env=os.environ | {"CC": "/nowhere"}
     )
     assert (run.returncode, run.stdout.splitlines()[-1]) == (0, "Two builds are byte-identical."), run.stderr
     wheel, sdist = sorted((tmp_path / "dist").iterdir())

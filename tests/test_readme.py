@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from salience.cli import app
+from command_line import invoke
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text("utf-8")
@@ -46,7 +45,7 @@ def test_the_shell_examples_run(monkeypatch, tmp_path):
     for line in lines:
         for command in line.split("&&"):
             words = shlex.split(command, comments=True)[1:]
-            result = CliRunner().invoke(app, [*words, *ENDS.get(" ".join(words[:2]), ())])
+            result = invoke([*words, *ENDS.get(" ".join(words[:2]), ())])
             assert result.exit_code == 0, result.output
 
 

@@ -14,6 +14,7 @@ from salience.errors import BusyError, InputError, ReadOnlyError, StoreError, pi
 from salience.store.postgres import PostgresStore
 from salience.store.postgres.connection import Address
 from tests.contract.doubles import HashedEmbedder, PlantedEmbedder
+from waiting import PATIENCE
 
 OTHER = HashedEmbedder("other", 24)
 NO_DRIVER = """
@@ -35,7 +36,7 @@ except salience.errors.MissingExtraError as error:
 
 def test_the_driver_is_loaded_for_a_server_alone_and_asked_for_where_it_is_missing(tmp_path):
     command = [sys.executable, "-c", NO_DRIVER, str(tmp_path / "a.db")]
-    printed = subprocess.run(command, text=True, capture_output=True, timeout=120, check=True).stdout
+    printed = subprocess.run(command, text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
     assert printed.splitlines() == [
         "[]",
         f'a store on PostgreSQL needs an optional library. Install it with: {pip_install()}[postgres]"',

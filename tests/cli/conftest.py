@@ -14,12 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import salience
-from salience.cli import app
+from command_line import invoke
 from salience.models import registry
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 ALICE = "Alice prefers Python for backend work"
 BOB = "Bob drinks tea in the morning"
@@ -52,7 +53,7 @@ def runner(folder: Path) -> Run:
     ) -> Result:
         shown = {"COLUMNS": "120", "FORCE_COLOR": "1" if terminal else None, "NO_COLOR": None, "TERM": "xterm"}
         options = ["--store", str(folder / "agent.db"), "--embedder", "planted"]
-        result = CliRunner().invoke(app, [*options, *args], input=input, env={**shown, **(env or {})})
+        result = invoke([*options, *args], input=input, env={**shown, **(env or {})})
         assert result.exit_code == code, result.output
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return result
@@ -117,7 +118,7 @@ def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def call(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "SALIENCE_URL": str(tmp_path / "process.db")}
-        return subprocess.run([command, *args], text=True, capture_output=True, timeout=60, env=env, **options)
+        return subprocess.run([command, *args], text=True, capture_output=True, timeout=PATIENCE, env=env, **options)
 
     return call
 

@@ -13,6 +13,7 @@ import pytest
 
 import salience
 from chat_double import ChatDouble
+from waiting import PATIENCE
 
 ALICE = "Alice prefers Python for backend work"
 """The planted embedder's nearest text to every question: see conftest."""
@@ -101,7 +102,7 @@ def test_on_a_terminal_a_failure_does_not_end_the_conversation(model, target):
         stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         os.write(ours, b"hello\n/quit\n")
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
     os.close(ours)
     os.close(theirs)
     assert process.returncode == 0

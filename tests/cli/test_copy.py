@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
+from command_line import invoke
 from salience import compose
-from salience.cli import app
 
 
 @pytest.fixture
@@ -15,7 +14,7 @@ def copy(stored, tmp_path):
 
     def call(*args, code=0, env=None):
         shown = {"COLUMNS": "160", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "xterm", **(env or {})}
-        result = CliRunner().invoke(app, ["copy", *args], env=shown)
+        result = invoke(["copy", *args], env=shown)
         assert result.exit_code == code, result.output
         return result
 

@@ -9,9 +9,8 @@ from sqlite3 import connect
 
 import psycopg
 import pytest
-from typer.testing import CliRunner
 
-from salience.cli import app
+from command_line import invoke
 from salience.store.postgres.connection import Address
 from salience.store.schema import HEAD
 
@@ -122,7 +121,7 @@ def test_what_is_for_files_says_what_to_do_instead(filled, tmp_path):
 )
 @pytest.mark.parametrize("target", ["postgresql://u:{}@127.0.0.1:1/db", "postgresql://u:{}@[x/db", "mysql://u:{}@h/db"])
 def test_no_message_shows_a_password(command, target):
-    result = CliRunner().invoke(app, ["--store", target.format(PASSWORD), *command])
+    result = invoke(["--store", target.format(PASSWORD), *command])
     assert result.exit_code in (1, 2)
     assert result.stderr.startswith(("salience: store: ", "salience: target "))
     assert PASSWORD not in result.output

@@ -6,9 +6,8 @@ import shlex
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from salience.cli import app
+from command_line import invoke
 from salience.cli.demo import LEGEND, NEXT, _lines, _view
 from salience.evaluate import sample
 
@@ -77,7 +76,7 @@ def test_on_a_terminal_no_cell_is_cut(played, width):
 def test_the_command_leaves_no_store_behind(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    assert CliRunner().invoke(app, ["demo"]).exit_code == 0
+    assert invoke(["demo"]).exit_code == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -92,9 +91,9 @@ def test_the_confidence_is_beside_each_question(screen):
 
 def test_a_kept_sample_can_be_asked_and_is_not_written_over(tmp_path):
     file = str(tmp_path / "my demo.db")
-    last = CliRunner().invoke(app, ["demo", "--keep", file]).stdout.splitlines()[-2:]
+    last = invoke(["demo", "--keep", file]).stdout.splitlines()[-2:]
     assert shlex.split(last[0]) == ["salience", "ui", file]
-    asked = CliRunner().invoke(app, shlex.split(last[1])[1:])
+    asked = invoke(shlex.split(last[1])[1:])
     assert "swimming" in asked.stdout
-    again = CliRunner().invoke(app, ["demo", "--keep", file])
+    again = invoke(["demo", "--keep", file])
     assert (again.exit_code, "Name a new file" in again.stderr) == (2, True)

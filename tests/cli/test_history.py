@@ -6,9 +6,9 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
-from salience.cli import app, memories
+from command_line import invoke
+from salience.cli import memories
 
 
 @pytest.fixture
@@ -80,9 +80,7 @@ def typed(monkeypatch, tmp_path, run):
 
     def call(line, *args, code=0):
         monkeypatch.setattr(memories, "is_interactive", lambda: True)
-        result = CliRunner().invoke(
-            app, ["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *args], input=line
-        )
+        result = invoke(["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *args], input=line)
         assert result.exit_code == code, result.output
         return result
 

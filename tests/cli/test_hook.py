@@ -8,15 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import salience
 import servers
+from command_line import invoke
 from salience import settings
-from salience.cli import app, hook
+from salience.cli import hook
 from salience.models import registry
 from salience.records import ANY
 from salience.transfer.importers import records
+from waiting import PATIENCE
 
 RULE = "The uploader of invoices must never retry more than three times, or the vendor blocks our account."
 DONE = "The uploader of invoices now stops after three attempts."
@@ -49,7 +50,7 @@ class Agent:
         if self.client == "codex":
             common |= {"transcript_path": None, "model": "gpt-5"}
         arguments = ["--store", self.store, "hook", event, "--client", self.client, *options]
-        result = CliRunner().invoke(app, arguments, input=json.dumps(common | extra))
+        result = invoke(arguments, input=json.dumps(common | extra))
         assert (result.exit_code, result.stderr) == (0, "")
         return json.loads(result.stdout) if result.stdout else None
 
@@ -248,7 +249,7 @@ BROKEN = {
 def test_a_failure_is_one_line_on_standard_error_and_code_0(case, target, monkeypatch):
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     arguments, given = BROKEN[case]
-    result = CliRunner().invoke(app, ["--store", target, "hook", *arguments], input=given)
+    result = invoke(["--store", target, "hook", *arguments], input=given)
     assert (result.exit_code, result.stdout) == (0, "")
     [line] = result.stderr.splitlines()
     assert line.startswith("salience: hook: ")
@@ -259,7 +260,7 @@ def test_a_store_that_cannot_be_opened_is_no_trouble_for_the_agent(target):
     Path(target).write_text("this is no store, and longer than the header of a database file; " * 20, "utf-8")
     given = json.dumps({"session_id": "s", "cwd": "/", "prompt": SECRET})
     for before in (["--store", target], ["--profile", "nope"], ["--embedder", "nope"]):
-        result = CliRunner().invoke(app, [*before, "hook", "UserPromptSubmit"], input=given)
+        result = invoke([*before, "hook", "UserPromptSubmit"], input=given)
         assert (result.exit_code, result.stdout) == (0, "")
         assert len(result.stderr.splitlines()) == 1
 
@@ -273,7 +274,7 @@ def test_after_the_time_limit_the_command_ends_with_code_0(target):
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:  # its input does not end
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stdout.read() == ""
         assert process.stderr.read() == "salience: hook: stopped after 0.01 seconds\n"
 
@@ -310,7 +311,7 @@ def test_a_prompt_is_answered_before_it_is_stored(agent_in, monkeypatch):
     monkeypatch.setattr(hook, "_store", lambda *_: sys.exit("no time is left to store the prompt"))
     given = {"session_id": "second", "cwd": str(agent.folder), "prompt": QUESTION}
     arguments = ["--store", agent.store, "hook", "UserPromptSubmit", "--client", "codex"]
-    assert RULE in CliRunner().invoke(app, arguments, input=json.dumps(given)).stdout
+    assert RULE in invoke(arguments, input=json.dumps(given)).stdout
 
 
 def test_a_long_session_is_stored_in_several_transactions(agent_in, monkeypatch):
@@ -348,14 +349,16 @@ def test_the_installed_command_lines_run_in_a_shell(agent_in, tmp_path, target, 
         "--project",
         "ana's app",
     ]
-    assert CliRunner().invoke(app, install).exit_code == 0
+    assert invoke(install).exit_code == 0
     hooks = json.loads((tmp_path / ".claude" / "settings.json").read_text("utf-8"))["hooks"]
 
     def run(event, **data):
         data |= {"session_id": data.pop("session"), "cwd": str(agent.folder), "hook_event_name": event}
         [entry] = hooks[event]
         [command] = [hook["command"] for hook in entry["hooks"]]
-        result = subprocess.run(command, shell=True, input=json.dumps(data), capture_output=True, text=True, timeout=60)  # noqa: S602
+        result = subprocess.run(
+            ["sh", "-c", command], input=json.dumps(data), capture_output=True, text=True, timeout=PATIENCE
+        )
         if "stopped after" in result.stderr:
             pytest.skip("the machine is too busy for the time limit of the command")
         assert (result.returncode, result.stderr) == (0, "")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
 pytestmark = pytest.mark.slow
 
 COMMAND = str(Path(sys.executable).with_name("salience"))
@@ -39,7 +41,9 @@ def chat(written):
 
 
 def test_help_starts_without_the_heavy_libraries(env):
-    done = subprocess.run([sys.executable, "-c", HELP_AND_HEAVY], env=env, text=True, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", HELP_AND_HEAVY], env=env, text=True, capture_output=True, timeout=PATIENCE
+    )
     assert (done.returncode, done.stderr) == (0, "set()\n")
     assert "Memory for AI agents" in done.stdout
 
@@ -79,7 +83,7 @@ def test_a_bar_is_shown_on_a_terminal_and_an_interrupt_ends_quietly(chat, env):
     seen = _read_until(reader, "memories/s")
     working.send_signal(signal.SIGINT)
     seen += _read_until(reader, None)
-    assert working.wait(timeout=30) == 130
+    assert working.wait(PATIENCE) == 130
     assert working.stdout.read() == ""
     working.stdout.close()
     assert "ingesting" in seen
@@ -104,12 +108,12 @@ def _read_until(reader, wanted):
 def test_a_locale_without_the_sign_stops_nothing(process, env):
     made = process("remember", "Tomás says 你好", "--json")
     done = subprocess.run(
-        [COMMAND, "list", "--json"], env={**env, "PYTHONIOENCODING": "latin-1"}, capture_output=True, timeout=60
+        [COMMAND, "list", "--json"], env={**env, "PYTHONIOENCODING": "latin-1"}, capture_output=True, timeout=PATIENCE
     )
     assert made.returncode == done.returncode == 0
     assert json.loads(done.stdout)["memories"][0]["content"] == "Tomás says 你好"
     plain = subprocess.run(
-        [COMMAND, "list"], env={**env, "PYTHONIOENCODING": "latin-1"}, capture_output=True, timeout=60
+        [COMMAND, "list"], env={**env, "PYTHONIOENCODING": "latin-1"}, capture_output=True, timeout=PATIENCE
     )
     assert (plain.returncode, plain.stderr) == (0, b"")
     assert "Tomás says \\u4f60\\u597d" in plain.stdout.decode("latin-1")

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 import salience
+from command_line import invoke
 from salience.cli import app, status
 from salience.server.mcp.install import CLIENTS
 from tests.contract.doubles import PlantedEmbedder
@@ -69,7 +69,7 @@ def test_another_model_is_a_problem_with_the_remedy(run_json, tmp_path):
 
 
 def test_without_a_store_the_first_commands_are_shown(tmp_path):
-    printed = CliRunner().invoke(app, [])
+    printed = invoke([])
     place = tmp_path / "data" / "salience" / "memory.db"
     assert printed.exit_code == 0
     assert printed.stdout.startswith(f"No memories yet. The first one makes {place}:\n\n  salience remember ")
@@ -84,7 +84,7 @@ def test_with_a_store_the_next_commands_name_it(run, stored, tmp_path):
 
 def test_a_remote_store_is_not_asked(monkeypatch):
     target = "postgresql://me:s3cret@127.0.0.1:1/memory"
-    printed = CliRunner().invoke(app, ["--store", target]).stdout
+    printed = invoke(["--store", target]).stdout
     assert "The store is postgresql://me:***@127.0.0.1:1/memory" in printed
     assert "s3cret" not in printed
 
@@ -156,7 +156,7 @@ def test_a_group_without_a_command_shows_its_help(run, group):
 def test_bash_completes_commands_and_values(line, expected):
     words = line.split(" ")
     env = {"_SALIENCE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    assert CliRunner().invoke(app, [], env=env, prog_name="salience").stdout.split() == expected
+    assert invoke([], env=env, prog_name="salience").stdout.split() == expected
 
 
 @pytest.mark.parametrize(
@@ -164,4 +164,4 @@ def test_bash_completes_commands_and_values(line, expected):
 )
 def test_each_shell_gets_its_script(monkeypatch, shell, word):
     monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell)
-    assert word in CliRunner().invoke(app, ["--show-completion"], prog_name="salience").stdout
+    assert word in invoke(["--show-completion"], prog_name="salience").stdout

@@ -16,6 +16,7 @@ import pytest
 import salience
 from salience.ports import Lease
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +85,7 @@ def test_upkeep_goes_on_until_it_is_interrupted_or_terminated_and_then_ends_well
     working = keeping("--every", "0.05")
     text = [working.stdout.readline() for _ in range(3)]
     working.send_signal(number)
-    rest, errors = working.communicate(timeout=30)
+    rest, errors = working.communicate(timeout=PATIENCE)
     assert (working.returncode, errors) == (0, "")
     for line in (*text, *rest.splitlines()):
         when, counts = line.rstrip("\n").split("\t")
@@ -96,7 +97,7 @@ def test_as_json_each_pass_is_a_line(keeping):
     working = keeping("--every", "0.05", "--json")
     passes = [json.loads(working.stdout.readline()) for _ in range(2)]
     working.terminate()
-    assert working.wait(timeout=30) == 0
+    assert working.wait(PATIENCE) == 0
     assert [(result["embedded"], result["warning"]) for result in passes] == [(0, None)] * 2
     assert passes[0]["at"] <= passes[1]["at"]
 
@@ -115,7 +116,7 @@ def test_upkeep_ends_at_once_also_while_a_provider_hangs_and_gives_its_lease_bac
         second, _ = silent.accept()
         assert second.recv(16)  # it is waiting for the answer by now
         working.terminate()
-        _, errors = working.communicate(timeout=30)
+        _, errors = working.communicate(timeout=PATIENCE)
         assert (working.returncode, errors) == (0, "")
         first.close()
         second.close()

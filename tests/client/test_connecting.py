@@ -10,16 +10,16 @@ from functools import partial
 
 import anyio
 import pytest
-from typer.testing import CliRunner
 
 import salience
 import servers
+from command_line import invoke
 from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, compose
 from salience.async_engine import AsyncEngine
-from salience.cli import app
 from salience.client import AsyncClient, Client, Endpoint
 from salience.server import auth as access
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +153,7 @@ def test_a_cancelled_write_is_completed(where):
 
         def embed(self, texts, /):
             self.begun.set()
-            assert self.go_on.wait(60)
+            assert self.go_on.wait(PATIENCE)
             return super().embed(texts)
 
     async def go() -> None:
@@ -185,7 +185,7 @@ def speaking(answer: bytes, then: threading.Event | None = None) -> Iterator[str
                         pass
                     connection.sendall(answer)
                     if then is not None:
-                        then.wait(60)
+                        then.wait(PATIENCE)
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -223,7 +223,7 @@ def command(url, where):
     """Return a function from arguments to the result of the command line against a server."""
 
     def run(*args: str, code: int = 0):
-        result = CliRunner().invoke(app, ["--store", url, *args])
+        result = invoke(["--store", url, *args])
         assert result.exit_code == code, result.output
         return result.output
 

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import node_packages
 import salience
 import servers
+from command_line import invoke
 from mcp_servers import COMMAND
 from node_packages import call, program
-from salience.cli import app
 from salience.wire.errors import PROBLEMS
 from tools import typescript
 
@@ -90,7 +89,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     store, log = str(folder / "agent.db"), folder / "log"
     keys = {}
     for name, options in KEYS.items():
-        keys[name] = CliRunner().invoke(app, ["--store", store, "keys", "create", *options]).stdout.strip()
+        keys[name] = invoke(["--store", store, "keys", "create", *options]).stdout.strip()
     command = [COMMAND, "--store", store, "--embedder", "static", "serve", "--port", "0"]
     surroundings = {**os.environ, "SALIENCE_RECALL_LOG": "30d"}
     with log.open("w") as file, subprocess.Popen(command, env=surroundings, stderr=file) as server:

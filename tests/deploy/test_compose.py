@@ -12,11 +12,11 @@ import psycopg
 import pytest
 import yaml
 from compose_spec import PyOptions
-from typer.testing import CliRunner
 
-from salience.cli import app
+from command_line import invoke
 from salience.settings import Settings
 from tests.postgres_server import FOLDERS, WHEEL, server
+from waiting import PATIENCE
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 PASSWORDS = {"OWNER_PASSWORD": "own'er", "APPLICATION_PASSWORD": "app"}
@@ -121,12 +121,12 @@ def made(deploy):
     with server(settings={"fsync": False}) as running:
         command = [psql, "--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--file", deploy / "postgres" / "init.sql"]
         given = {**os.environ, **PASSWORDS}
-        subprocess.run([*command, running.dsn()], check=True, capture_output=True, timeout=60, env=given)
+        subprocess.run([*command, running.dsn()], check=True, capture_output=True, timeout=PATIENCE, env=given)
         yield running
 
 
 def run(dsn, *arguments, code=0):
-    result = CliRunner().invoke(app, ["--store", dsn, "--embedder", "static", *arguments])
+    result = invoke(["--store", dsn, "--embedder", "static", *arguments])
     assert result.exit_code == code, result.output
     return result.output
 

@@ -14,6 +14,7 @@ from yamllint.config import YamlLintConfig
 
 import salience
 from salience import settings
+from waiting import PATIENCE
 
 RULES = YamlLintConfig("{extends: default, rules: {line-length: {max: 140}, document-start: disable}}")
 SETTING = re.compile(r"\bSALIENCE_[A-Z0-9_]+")
@@ -27,7 +28,7 @@ def yamls(deploy: Path) -> list[Path]:
 
 def hadolint(file: Path) -> subprocess.CompletedProcess[str]:
     command = Path(sys.executable).with_name("hadolint")
-    return subprocess.run([command, "--no-color", file], text=True, capture_output=True, timeout=60)
+    return subprocess.run([command, "--no-color", file], text=True, capture_output=True, timeout=PATIENCE)
 
 
 def test_hadolint_finds_nothing_in_the_dockerfile(deploy):

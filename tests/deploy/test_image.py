@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from salience.cli import app
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,9 @@ def checked(steps, port):
     assert (python, flag) == ("python", "-c")
     assert code.count("8484") == of(steps, "EXPOSE").count("8484") == 1
     command = [sys.executable, flag, code.replace("8484", str(port))]
-    return subprocess.run(command, capture_output=True, timeout=60, env={"http_proxy": "http://127.0.0.1:9"}).returncode
+    return subprocess.run(
+        command, capture_output=True, timeout=PATIENCE, env={"http_proxy": "http://127.0.0.1:9"}
+    ).returncode
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (404, 1)])

@@ -44,6 +44,8 @@ from typing import Any
 import pytest
 import yaml
 
+from waiting import PATIENCE
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -63,8 +65,6 @@ DO $$ BEGIN CREATE ROLE salience_owner LOGIN; EXCEPTION WHEN duplicate_object OR
 DO $$ BEGIN CREATE ROLE agents LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
 GRANT salience_app TO agents;
 """
-PATIENCE = 60.0
-"""Seconds after which a command fails its test."""
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w-]*) *(?P<words>.*)$")
 REASON = re.compile(r"^\s*<!-- not run: (.+) -->$")
 INSTALLS = re.compile(
@@ -267,11 +267,9 @@ class Page:
         return code, output
 
     def run_salience(self, arguments: list[str]) -> tuple[int, str]:
-        from typer.testing import CliRunner
+        from command_line import invoke
 
-        from salience.cli import app
-
-        result = CliRunner().invoke(app, arguments)
+        result = invoke(arguments)
         if result.exception and not isinstance(result.exception, SystemExit):
             return 1, result.output + "".join(traceback.format_exception(result.exception))
         return result.exit_code, result.output

@@ -30,8 +30,7 @@ def store():
         yield ConversationStore("sample", engine, engine.services, refs, {}, sample.now())
 
 
-@pytest.mark.parametrize("limit", [1, 3, 10])
-@pytest.mark.parametrize("min_score", [None, 0.2])
+@pytest.mark.parametrize(("limit", "min_score"), [(1, None), (3, 0.2), (10, None)])
 def test_all_profiles_return_what_a_recall_under_each_returns(store, limit, min_score):
     everyone = {name: profiles.load(name) for name in profiles.NAMES}
     returned = 0

@@ -33,9 +33,9 @@ from salience.integrations.langchain import (
     SalienceRetriever,
     SalienceVectorStore,
 )
+from waiting import PATIENCE
 
 SUITE = Path(__file__).with_name("suites") / "langchain_standard.py"
-PATIENCE = 300
 
 
 class Model(FakeListChatModel):

@@ -20,12 +20,13 @@ from typing import NamedTuple
 import platformdirs
 import pytest
 
+from waiting import PATIENCE
+
 pytest.importorskip("pytest_asyncio")
 pytestmark = pytest.mark.slow
 
 PLUGINS = Path(__file__).with_name("suites")
 CACHE = Path(platformdirs.user_cache_dir("salience-tests")) / "suites"
-PATIENCE = 300
 
 
 class Suite(NamedTuple):

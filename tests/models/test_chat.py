@@ -9,6 +9,7 @@ from salience.deadline import Pause
 from salience.errors import MissingExtraError
 from salience.models.llm import Chat, ChatError, Endpoint
 from tests.chat_double import ChatDouble
+from waiting import PATIENCE
 
 KEY = "sk-very-secret"
 
@@ -20,7 +21,7 @@ def double():
 
 
 def asking(double, **options):
-    return Chat(Endpoint(double.url, "model-x", KEY, timeout=5.0, retries=0, **options), "judge")
+    return Chat(Endpoint(double.url, "model-x", KEY, timeout=PATIENCE, retries=0, **options), "judge")
 
 
 def test_the_answer_is_the_text_of_the_completion(double):

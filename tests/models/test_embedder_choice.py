@@ -16,6 +16,7 @@ from salience.models.cache import Cached
 from salience.models.registry import embedder
 from salience.ports.models import FINGERPRINTED
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_importing_the_registry_and_making_an_embedder_imports_no_engine():
         "heavy = {'onnxruntime', 'tokenizers', 'wordllama', 'fastembed', 'httpx', 'requests'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 def test_without_a_choice_the_setting_names_the_embedder(settings):

@@ -22,6 +22,7 @@ from salience.ports import Statement
 from salience.settings import load
 from tests.chat_double import ChatDouble
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from waiting import PATIENCE
 
 HOME = "Home is Lisbon for me"
 NEWER = "Home is Porto for me"
@@ -100,7 +101,7 @@ def double():
 
 @pytest.fixture
 def reader(double):
-    return LLMFactReader(Chat(Endpoint(double.url, "model-x", timeout=5.0, retries=0), "extractor"))
+    return LLMFactReader(Chat(Endpoint(double.url, "model-x", timeout=PATIENCE, retries=0), "extractor"))
 
 
 def test_the_texts_are_data_and_nobody_is_named(reader, double):

@@ -15,6 +15,7 @@ from salience.remember.llm import JUDGED
 from salience.settings import load
 from tests.chat_double import ChatDouble
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from waiting import PATIENCE
 
 OLD, NEW = "The api listens on 8080", "The api listens on 9090"
 SAID = {"I listen on 8080": "Ana", "I listen on 9090": "Ben"}
@@ -120,7 +121,7 @@ def test_after_any_failure_the_write_has_the_labels_of_the_rules(memory, answer)
 def test_a_judge_that_is_late_is_not_waited_for(memory):
     over = threading.Event()
     memory.remember(OLD)
-    judged_by(memory, Told(lambda pairs: over.wait(30) and ["update"]), 0.05)
+    judged_by(memory, Told(lambda pairs: over.wait(PATIENCE) and ["update"]), 0.05)
     try:
         assert labels(memory.remember(NEW)) == by_rules(memory)
     finally:

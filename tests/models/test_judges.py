@@ -20,6 +20,7 @@ from salience.models.tasks import MAX_JUDGED as MAX_CHAT_JUDGED
 from salience.ports import Judge
 from salience.settings import load
 from tests.chat_double import ChatDouble
+from waiting import PATIENCE
 
 OLD, NEW = "The api listens on 8080", "The api listens on 9090"
 PAIR = (NEW, OLD)
@@ -49,7 +50,7 @@ def double():
 
 @pytest.fixture
 def asked(double):
-    return LLMJudge(Chat(Endpoint(double.url, "model-x", "sk-secret", timeout=5.0, retries=0), "judge"))
+    return LLMJudge(Chat(Endpoint(double.url, "model-x", "sk-secret", timeout=PATIENCE, retries=0), "judge"))
 
 
 def test_the_pairs_are_data_in_a_message_of_their_own(asked, double):

@@ -45,7 +45,7 @@ def test_vectors_are_float32_rows_of_length_1_in_the_order_of_the_texts():
         assert np.array_equal(MODEL.embed([text])[0], vector)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=6))
 def test_a_vector_does_not_depend_on_its_neighbours(neighbours):
     alone = MODEL.embed(TEXTS[:1])[0]

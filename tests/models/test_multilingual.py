@@ -46,7 +46,7 @@ def test_the_end_of_a_long_text_is_not_read():
 
 
 def test_an_english_question_finds_a_german_memory():
-    with salience.connect(":memory:", embedder="multilingual") as memory:
+    with salience.connect(":memory:", embedder=MODEL) as memory:
         memory.remember_many(
             [
                 {"content": "Der Zahnarzttermin ist am Dienstag."},

@@ -17,6 +17,7 @@ import pytest
 from salience.deadline import RETRY_AFTER_LIMIT, retry_after
 from salience.errors import EmbedderError, InputError
 from salience.models.openai import OpenAI
+from waiting import PATIENCE
 
 KEY = "sk-very-secret"
 TEXT = "a very private text"
@@ -62,7 +63,7 @@ def endpoint() -> Iterator[Endpoint]:
             double.paths.append(self.path)
             reply = double.script.pop(0) if double.script else Reply()
             if reply.hang:
-                double.released.wait(30)
+                double.released.wait(PATIENCE)
                 self.close_connection = True
                 return
             body = reply.body(request["input"])

@@ -14,6 +14,7 @@ from salience.errors import InputError, RerankerError
 from salience.models.registry import reranker
 from salience.models.rerank_endpoint import EndpointReranker
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 TEXTS = ["a cat", "a dog that barks", "a bird"]
 
@@ -49,7 +50,7 @@ def endpoint():
             double.asked.append(asked)
             double.keys.append(self.headers.get("Authorization"))
             double.paths.append(self.path)
-            double.hangs.wait(10)
+            double.hangs.wait(PATIENCE)
             body = double.answer(asked) if double.status == 200 else {"error": asked}
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(double.status)

@@ -18,6 +18,7 @@ from salience.models.registry import summariser
 from salience.models.tasks import SUMMARY_PROMPT, LLMSummariser
 from salience.ports import Summariser, Summary
 from salience.settings import load
+from waiting import PATIENCE
 
 KEY = "sk-very-secret"
 PRIVATE = "a very private text"
@@ -62,7 +63,7 @@ def endpoint() -> Iterator[Endpoint]:
             reply = double.script.pop(0) if double.script else Reply()
             self.close_connection = True
             if reply.hang:
-                double.released.wait(30)
+                double.released.wait(PATIENCE)
                 return
             payload = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_response(reply.status)

@@ -657,7 +657,6 @@ def run(machine: Callable[[], Everything], steps: int) -> None:
     chosen = settings(
         max_examples=runs,
         stateful_step_count=PER_RUN,
-        deadline=None,
         derandomize=not GIVEN,
         phases=(Phase.generate,),  # to shorten a failing run takes many times as long as to find it
         suppress_health_check=list(HealthCheck),

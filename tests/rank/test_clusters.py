@@ -128,6 +128,10 @@ def test_the_nearest_to_the_middle_are_kept_where_there_are_too_many():
     assert fanned(0, 1, 5, 8, 11, greatest=3) == [(2, (1, 2, 3))]
 
 
+def test_the_centre_is_near_all_rows_even_if_another_row_is_nearer_to_most():
+    assert fanned(-10, 0, 9, 9.2, 9.4, 9.6, 9.8) == [(1, (0, 1, 2, 3, 4, 5, 6))]
+
+
 def test_near_rows_of_different_subjects_are_not_clustered():
     assert fanned(0, 1, 2, 3, about=[[0], [1], [0], [1]]) == [(0, (0, 2)), (1, (1, 3))]
     assert fanned(0, 1, 2, about=[[0], [1], []]) == []
@@ -156,8 +160,12 @@ def test_no_rows_make_no_clusters():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tightness": 0.2}, {"tightness": 1.1}, {"share": 0.0}, {"least": 1}, {"least": 10}, {"greatest": 1}]
-)
+    "wrong",
+    [
+        {"tightness": 0.2}, {"tightness": 1.1}, {"share": 0.0}, {"share": 1.1}, {"least": 1}, {"least": 10},
+        {"greatest": 1},
+    ],
+)  # fmt: skip
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))}|least"):
         fanned(0, 1, **wrong)

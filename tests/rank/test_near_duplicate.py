@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import Distinctions
@@ -97,7 +97,6 @@ def test_without_distinctions_nothing_collapses():
     limit=st.integers(1, 12),
     paraphrase=st.sampled_from([-1.0, 0.0, 0.9]),
 )
-@settings(deadline=None)
 def test_whatever_the_vectors_what_collapses_is_covered_and_alike(texts, seed, limit, paraphrase):
     random = np.random.default_rng(seed)
     matrix, query = units(random.normal(size=(len(texts), 3))), units(random.normal(size=(1, 3)))[0]
@@ -135,7 +134,6 @@ def one_by_one(matrix, told, rows, limit, least):
     block=st.integers(1, 8),
     paraphrase=st.sampled_from([-1.0, 0.0, 0.9]),
 )
-@settings(deadline=None)
 def test_blocks_of_any_length_come_to_what_one_by_one_comes_to(texts, seed, limit, block, paraphrase):
     random = np.random.default_rng(seed)
     matrix, query = units(random.normal(size=(len(texts), 3))), units(random.normal(size=(1, 3)))[0]
@@ -155,7 +153,6 @@ PLANTED = {
 
 @pytest.mark.parametrize("kind", PLANTED)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None)
 def test_one_planted_difference_never_collapses(kind, data, seed):
     form, plants = PLANTED[kind]
     picked = data.draw(st.lists(st.sampled_from(plants), min_size=2, unique=True))
@@ -165,7 +162,6 @@ def test_one_planted_difference_never_collapses(kind, data, seed):
 
 
 @given(seed=st.integers(0, 2**32 - 1), order=st.permutations([0, 1]), plant=st.sampled_from([" not", "n't"]))
-@settings(deadline=None)
 def test_a_planted_negation_never_collapses(seed, order, plant):
     texts = ["The token does expire", f"The token does{plant} expire"]
     matrix = np.repeat(units(np.random.default_rng(seed).normal(size=(1, 3))), 2, axis=0)

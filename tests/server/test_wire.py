@@ -82,7 +82,7 @@ KINDS = {str(verb.response): verb for verb in VERBS.values()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_results_survive_a_round_trip_and_match_their_schema(kind: str, data: st.DataObject) -> None:
     verb = KINDS[kind]

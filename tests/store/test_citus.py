@@ -9,13 +9,12 @@ from contextlib import closing
 import psycopg
 import pytest
 from sqlalchemy import UniqueConstraint
-from typer.testing import CliRunner
 
+from command_line import invoke
 from on_citus import stub
 from on_citus.cluster import GIVEN, MARK, cleared, emptied, prepared
 from on_citus.fixtures import on_a_cluster, plain, real_cluster, stub_cluster
 from salience import compose
-from salience.cli import app
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.ports import Adopt, Derive, Model
 from salience.records import Scope
@@ -296,7 +295,7 @@ def test_no_column_counts_by_itself_and_no_table_has_a_trigger(tables):
 
 
 def said(dsn, *words):
-    result = CliRunner().invoke(app, ["--store", dsn, "db", "distribute", *words])
+    result = invoke(["--store", dsn, "db", "distribute", *words])
     return result.exit_code, result.stdout.splitlines()
 
 
@@ -323,7 +322,7 @@ def test_the_command_ends_with_1_where_something_is_wrong(tables):
 
 
 def test_the_command_refuses_a_file(tmp_path):
-    result = CliRunner().invoke(app, ["--store", str(tmp_path / "agent.db"), "db", "distribute"])
+    result = invoke(["--store", str(tmp_path / "agent.db"), "db", "distribute"])
     assert (result.exit_code, "a file is on one machine" in result.output) == (2, True)
 
 

@@ -1,11 +1,10 @@
-"""All stores keep the contract: the reference store, SQLite in a file and in memory, PostgreSQL in each of its ways."""
+"""All stores keep the contract: the reference store, SQLite in a file, PostgreSQL in each of its ways."""
 
 from typing import ClassVar
 
 import pytest
 
 from reference import ReferenceStore
-from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from tests.contract.memories import DIMENSION
 from tests.contract.store_contract import StoreContract
@@ -33,16 +32,6 @@ class TestSQLiteStore(StoreContract):
         store.close()
 
 
-class TestSQLiteStoreInMemory(StoreContract):
-    @pytest.fixture
-    def store(self):
-        store = SQLiteStore.open(
-            ":memory:", embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5
-        )
-        yield store
-        store.close()
-
-
 class _OnAServer:
     """The contract on PostgreSQL; subclasses choose how many rows are read into memory.
 
@@ -53,6 +42,8 @@ class _OnAServer:
 
     @pytest.fixture
     def store(self, as_caretaker):
+        from salience.store.postgres import PostgresStore
+
         store = PostgresStore.open(
             as_caretaker, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5, **self.options
         )

@@ -19,7 +19,6 @@ from salience.errors import PinnedError, SalienceError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
 from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.pins import Handle
-from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from salience.text import content_hash
 from tests.contract.memories import (
@@ -421,6 +420,8 @@ class OnAServer(BothStores):
         pass
 
     def opened(self):
+        from salience.store.postgres import PostgresStore
+
         model = MODELS[self.home()]
         return PostgresStore.open(
             self.dsn, embedder=model.name, dimension=model.dimension, fingerprint=model.fingerprint,
@@ -428,9 +429,7 @@ class OnAServer(BothStores):
         )  # fmt: skip
 
 
-SETTINGS = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+SETTINGS = settings(max_examples=25, stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow])
 TestBothStores = BothStores.TestCase
 TestBothStores.settings = SETTINGS
 

@@ -33,6 +33,7 @@ from tests.contract.memories import (
     unit,
 )
 from tests.postgres_server import fresh, server
+from waiting import PATIENCE
 
 MODEL = Model("e", DIMENSION, lambda: unit(1))
 OF_OTHERS = Scope(tenant="other", environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
@@ -181,7 +182,7 @@ def test_a_large_scope_is_answered_by_candidates_until_a_thread_has_read_it(open
     nearest = need(vector=random_unit(7), reach=5)
     assert not store.gather(nearest).complete
     for thread in loaders():
-        thread.join(30)
+        thread.join(PATIENCE)
     add(writer, stored(20))
     found = store.gather(nearest)
     assert found.complete
@@ -196,14 +197,14 @@ def test_an_index_that_cannot_be_read_in_a_thread_is_tried_again(opened, monkeyp
         broken.setattr(cache, "index_of", Mock(side_effect=StoreError("store: gone")))
         assert numbers(store.gather(need())) == [*range(20)]
         for thread in loaders():
-            thread.join(30)
+            thread.join(PATIENCE)
     assert store._indexes.was_large(EVERYTHING)
     monkeypatch.setattr(cache, "IDLE", -1.0)
     for entry in store._indexes._entries.values():
         entry.until = 0.0
     store.gather(need())
     for thread in loaders():
-        thread.join(30)
+        thread.join(PATIENCE)
     assert not store._indexes.was_large(EVERYTHING)
 
 
@@ -221,10 +222,10 @@ def test_close_ends_the_thread_that_reads_an_index(opened, monkeypatch):
     store = opened()
     add(store, *(stored(number) for number in range(20)))
     store.gather(need())
-    assert started.wait(30)
+    assert started.wait(PATIENCE)
     (thread,) = loaders()
     store.close()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -246,7 +247,7 @@ def test_a_reader_that_waited_for_another_misses_no_change(opened, monkeypatch):
             add(writer, stored(2))
             later.append(None)
             later[0] = threads.submit(store.gather, need())
-            reached.wait(30)
+            reached.wait(PATIENCE)
         return index
 
     monkeypatch.setattr("salience.store.postgres.cache.index_of", read)
@@ -273,7 +274,7 @@ def test_no_change_of_overlapping_transactions_is_missed(two, tables, ends):
         for store in two:
             assert store.gather(need())["importance"].tolist() == [0.5] * 3
         getattr(other, ends)()
-        waiting.join(30)
+        waiting.join(PATIENCE)
     for store in two:
         batch = store.gather(need())
         assert numbers(batch) == [1, 2, 3, 4]
@@ -319,7 +320,7 @@ def test_a_touch_gives_up_early_and_a_write_does_not(two, tables):
         while not other.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]:
             pass
         other.rollback()
-        waiting.join(30)
+        waiting.join(PATIENCE)
     assert ends["receipts"][0].status == "created"
     assert counted(first) == [0, 0, 0, 0]
 
@@ -402,7 +403,7 @@ def test_one_of_several_first_writers_pins_the_store(opened):
     together = threading.Barrier(6)
 
     def write(number):
-        together.wait(30)
+        together.wait(PATIENCE)
         try:
             add(stores[number], stored(number))
         except PinnedError:

@@ -16,6 +16,7 @@ import pytest
 
 from salience.errors import StoreError
 from tests.postgres_server import Elsewhere, fresh, server
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 STARTER = """
@@ -56,10 +57,10 @@ def test_committed_rows_survive_a_kill_under_writers():
 
         writer = threading.Thread(target=write)
         writer.start()
-        assert enough.wait(60)
+        assert enough.wait(PATIENCE)
         processes = [running.pid, *(child.pid for child in psutil.Process(running.pid).children())]
         running.kill()
-        writer.join(60)
+        writer.join(PATIENCE)
         assert running.pid is None
         assert all(map(gone, processes))
         running.start()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux's loader and a C compiler"
 )
@@ -74,5 +76,5 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_write_waits_for_the_disk_once(counter, tmp_path, work, expected):
     command = [sys.executable, "-c", f"{BEGIN}print(syncs(lambda: {work}))", str(tmp_path / "agent.db")]
     settings = {**os.environ, "LD_PRELOAD": str(counter)}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=settings, timeout=120)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=settings, timeout=PATIENCE)
     assert int(done.stdout) == expected

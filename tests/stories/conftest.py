@@ -61,6 +61,7 @@ def target(surface: surfaces.Surface, request: pytest.FixtureRequest, tmp_path: 
 
 @pytest.fixture(scope="session")
 def _server() -> Iterator[tuple[surfaces.Server, str]]:
+    pytest.importorskip("uvicorn", reason="needs salience[server]")
     with surfaces.served() as found:
         yield found
 

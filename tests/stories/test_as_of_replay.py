@@ -237,9 +237,7 @@ def opened(kind: str, blank: Path, folder: Path, clock: StoppedClock) -> Engine:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_the_past_answers_as_it_did(kind, blank, steps):
     folder, clock = Path(tempfile.mkdtemp()), StoppedClock()

@@ -65,7 +65,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 
 @given(texts=st.lists(TEXTS, max_size=6), budget=st.integers(0, 400))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_budget_holds_and_every_memory_comes_back(texts, budget):
     with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=StoppedClock()) as memory:
         kept = list({normalise(text): text for text in texts if text.strip()}.values())  # what is equal is one hit

@@ -20,6 +20,7 @@ from salience.context import (
     pack,
     quote,
     replacements,
+    size,
     split,
     successors_first,
     tokens,
@@ -209,6 +210,13 @@ def test_a_text_never_has_more_tokens_than_its_budget(contents, bootstrap, budge
     assert tokens(text) <= budget
     assert [one.short_id for one in read(text)] == [one.memory.short_id for one in packed]
     assert packed == [one for one in hits if one in packed]
+
+
+def test_a_memory_that_fills_the_budget_is_whole_and_a_budget_of_one_character_less_leaves_it_out():
+    one = hit(1, "word")
+    text = quote([one])
+    assert pack([one], size(text)) == ([one], text)
+    assert pack([one], size(text) - size("d")) == ([], "")
 
 
 LONG = "The deploy of atlas needs two approvals. " * 200

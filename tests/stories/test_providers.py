@@ -21,6 +21,7 @@ import pytest
 import salience
 from salience.rank import profiles
 from salience.records import ANY, Draft
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +102,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
             texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
             way = double.way
             if way.hangs:
-                double.released.wait(60)
+                double.released.wait(PATIENCE)
                 self.close_connection = True
                 return
             if way is WELL:
@@ -317,7 +318,11 @@ def test_what_is_pending_when_its_process_is_killed_is_still_found_and_embedded_
     file = str(tmp_path / "agent.db")
     endpoint.way = FAILURES["503"]
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, file, TEXT, OTHER], env=os.environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", KILLED, file, TEXT, OTHER],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "pending pending\n"), killed.stderr
     with salience.connect(file, embedder="openai") as memory:

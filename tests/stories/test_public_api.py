@@ -14,6 +14,7 @@ import pytest
 import salience
 from salience import ANY, ConflictError, Draft, InputError
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 pytestmark = [pytest.mark.every_surface, pytest.mark.every_call]
 
@@ -409,7 +410,7 @@ class Gated(PlantedEmbedder):
 
     def embed(self, texts, /):
         if texts[0].startswith(self.query):
-            self.gate.wait(60)
+            self.gate.wait(PATIENCE)
         return super().embed(texts)
 
 

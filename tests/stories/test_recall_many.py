@@ -95,7 +95,7 @@ class TestOnEverySurface:
             memory.recall_many(["query"], since="tomorrow")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(TURNS, st.lists(TEXTS, max_size=5), st.sampled_from(NAMES), st.booleans())
 def test_the_answers_are_those_of_asking_one_by_one(turns, queries, profile, independent):
     embedder = Noting(independent=independent)

@@ -11,6 +11,7 @@ import salience
 from salience import InputError
 from salience.recall import in_pairs
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -191,7 +192,7 @@ def slow():
 
     def scores(query, texts):
         own.begun.set()
-        own.go.wait(60)
+        own.go.wait(PATIENCE)
         own.done.set()
         return np.arange(len(texts), dtype=np.float64)
 
@@ -214,10 +215,10 @@ def test_without_a_deadline_a_recall_waits_for_the_reranker(connected, slow):
     memory, found = connected(slow), []
     asking = threading.Thread(target=lambda: found.append(memory.recall("query", limit=2)))
     asking.start()
-    assert slow.begun.wait(60)
+    assert slow.begun.wait(PATIENCE)
     assert found == []
     slow.go.set()
-    asking.join(60)
+    asking.join(PATIENCE)
     assert contents(found[0]) == [TEXTS[11], TEXTS[10]]
     assert found[0].degraded == ()
 

@@ -13,6 +13,7 @@ import pytest
 import salience
 from salience import PinnedError
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +66,7 @@ def opened(tmp_path):
 def test_two_writers_and_two_readers_on_one_file(start, tmp_path):
     writers = [start(WRITER, 500, name) for name in ("a", "b")]
     readers = [start(READER, 1000) for _ in range(2)]
-    ends = [(*process.communicate(timeout=120), process.returncode) for process in (*writers, *readers)]
+    ends = [(*process.communicate(timeout=PATIENCE), process.returncode) for process in (*writers, *readers)]
     assert [(error, code) for _, error, code in ends] == [("", 0)] * 4
     acknowledged = {line for out, _, _ in ends[:2] for line in out.split()[1:]}
     with opened(tmp_path) as memory:

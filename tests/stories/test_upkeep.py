@@ -14,6 +14,7 @@ from salience.errors import EmbedderError, InputError, LeaseError, NotFoundError
 from salience.ports import Lease, Revise
 from salience.records import ANY, Draft
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 NOTHING = {"episodic": (), "semantic": ()}
@@ -319,7 +320,7 @@ def test_one_of_many_threads_does_the_upkeep(kept, embedder, clock):
 
     def hold():
         arrived.set()
-        assert others_done.wait(30)
+        assert others_done.wait(PATIENCE)
 
     embedder.meanwhile = hold
 
@@ -329,7 +330,7 @@ def test_one_of_many_threads_does_the_upkeep(kept, embedder, clock):
 
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(memory.upkeep)
-        assert arrived.wait(30)
+        assert arrived.wait(PATIENCE)
         list(pool.map(one, range(16)))
         others_done.set()
         report = first.result()

@@ -14,6 +14,7 @@ import pytest
 import salience
 from salience.errors import EmbedderError, LeaseError
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ def test_each_task_is_done_by_one_of_many_processes(file, start):
     for keeper in keepers:
         keeper.stdin.write("\n")
         keeper.stdin.flush()
-    ends = [(*keeper.communicate(timeout=60), keeper.returncode) for keeper in keepers]
+    ends = [(*keeper.communicate(timeout=PATIENCE), keeper.returncode) for keeper in keepers]
     assert [(errors, code) for _, errors, code in ends] == [("", 0)] * 4
     result = [json.loads(line) for text, _, _ in ends for line in text.splitlines()]
     assert {warning for *_, warning in result} == {None}
@@ -112,7 +113,7 @@ def test_the_work_of_a_killed_process_is_taken_over(file, start):
         killed = start(HANGING)
         assert killed.stdout.readline() == "at it\n"
         os.kill(killed.pid, signal.SIGKILL)
-        assert killed.wait(60) == -signal.SIGKILL
+        assert killed.wait(PATIENCE) == -signal.SIGKILL
         embedder.down = False
         with pytest.raises(LeaseError):
             memory.upkeep()

@@ -15,6 +15,7 @@ from salience import engine as engines
 from salience.errors import EmbedderError
 from salience.ports import FINGERPRINTED
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def joined():
     """Wait until nothing is warmed any more, and return how many engines were."""
     found = [thread for thread in threading.enumerate() if thread.name == "salience-warm"]
     for thread in found:
-        thread.join(60)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     return len(found)
 
@@ -79,7 +80,7 @@ def test_warming_embeds_once_reads_the_store_and_counts_no_access(target, clock)
         needs = []
         gather = memory.services.store.gather
         memory.services.store.gather = lambda need: needs.append(need) or gather(need)
-        engines.warm_in_background(memory).join(60)
+        engines.warm_in_background(memory).join(PATIENCE)
         assert embedder.texts == [FINGERPRINTED]
         assert needs
         assert memory.get(memory.list(user_id="alice", project="kitchen").memories[0].id[-8:], user_id="alice",
@@ -104,7 +105,7 @@ def test_what_fails_ahead_is_left_to_the_first_recall(target):
     with salience.connect(target, embedder=Failing(), warm=True) as memory:
         joined()
         assert memory.recall("tea").degraded == ("embedding",)
-    engines.warm_in_background(memory).join(60)  # one that is closed
+    engines.warm_in_background(memory).join(PATIENCE)  # one that is closed
 
 
 def test_a_process_may_end_while_the_model_loads(target):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -156,27 +155,6 @@ def test_claude_reads_the_current_branch() -> None:
     assert contents(list(read("claude", as_file([claude_chat(*messages)])))) == ["Where to?", "To Oslo."]
     chosen = claude_chat(*messages, current_leaf_message_uuid="old")
     assert contents(list(read("claude", as_file([chosen])))) == ["Where to?", "To Rome."]
-
-
-def test_a_conversation_of_claude_without_a_creation_has_the_time_of_its_update() -> None:
-    for created in (None, "soon"):
-        times = {"created_at": created, "updated_at": MAY.isoformat()}
-        (turn,) = read("claude", as_file([claude_chat({"uuid": "a", "sender": "human", "text": "Hi"}, **times)]))
-        assert isinstance(turn, Record)
-        assert turn.draft["created_at"] == MAY
-
-
-def test_the_zip_file_of_claude_is_read_with_its_memories_and_projects(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
-        archive.writestr("conversations.json", json.dumps([claude_chat(said("a", "human", "Hi"))]))
-        archive.writestr("memories.json", json.dumps([{"conversations_memory": "Likes tea."}]))
-        archive.writestr(
-            "projects/p1.json", json.dumps({"name": "Bridges", "prompt_template": "Be brief.", "docs": []})
-        )
-        archive.writestr("users.json", json.dumps([{"email_address": "ann@example.org"}]))
-    items = read("claude", tmp_path / "data.zip")
-    assert contents(items) == ["Hi", "Likes tea.", "Bridges\n\nBe brief."]
-    assert [item.file for item in items] == ["conversations.json", "memories.json", "projects/p1.json"]
 
 
 def test_claude_messages_with_an_unknown_parent_are_all_read() -> None:

@@ -79,18 +79,6 @@ def test_a_long_content_is_split_into_parts(memory):
     assert run(memory, record(1, long)).unchanged == 2
 
 
-def test_a_record_is_never_stored_in_part(memory):
-    long = "\n\n".join(f"paragraph {number} " + "word " * 200 for number in range(100))
-    items = [*(record(number, f"short {number}") for number in range(1, import_.PAGE)), record(import_.PAGE, long)]
-
-    def stop(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(memory, *items, record(import_.PAGE + 1, "last"), skip=True, progress=stop)
-    assert memory.stats().memories == import_.PAGE + 1
-
-
 def test_a_record_in_the_future_is_visible_now(memory):
     run(memory, record(1, "from a fast clock", datetime(2031, 1, 1, tzinfo=UTC)))
     assert contents(memory.recall("from a fast clock")) == ["from a fast clock"]

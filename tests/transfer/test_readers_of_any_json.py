@@ -46,7 +46,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(value=JSON)
 def test_no_json_breaks_a_reader(source: str, value: object) -> None:
     try:

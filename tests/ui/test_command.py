@@ -18,6 +18,7 @@ from salience.models import registry
 from salience.server.app import build_app
 from salience.server.process import ServerConfig
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 COMMAND = str(Path(sys.executable).with_name("salience"))
 
@@ -57,13 +58,13 @@ def test_the_command_serves_a_link_that_works_once_and_ends_by_ctrl_c(target, tm
         assert process.stdout is not None
         [link] = re.findall(r"http://\S+", process.stdout.readline())
         base = link.partition("/ui/")[0]
-        assert httpx.get(f"{base}/v1/memories").status_code == 401
-        with httpx.Client(follow_redirects=True) as browser:
+        assert httpx.get(f"{base}/v1/memories", timeout=PATIENCE).status_code == 401
+        with httpx.Client(follow_redirects=True, timeout=PATIENCE) as browser:
             page = browser.get(link)
             assert str(page.url) == f"{base}/ui/"
             assert "Alice prefers Python" in page.text
-        assert httpx.get(link).status_code == 401
+        assert httpx.get(link, timeout=PATIENCE).status_code == 401
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 0

@@ -8,11 +8,10 @@ import re
 import shlex
 
 import pytest
-from typer.testing import CliRunner
 
 import salience
+from command_line import invoke
 from dashboards import assert_accessible, assert_fits
-from salience.cli.main import app
 
 QUESTION = "/ui/playground?q=query"
 
@@ -143,7 +142,7 @@ def test_the_command_runs(client, engine, target, monkeypatch):
     if target == ":memory:":
         pytest.skip("a store in memory is of one process")
     monkeypatch.setenv("SALIENCE_URL", target)
-    found = CliRunner().invoke(app, [*command[1:], "--json"])
+    found = invoke([*command[1:], "--json"])
     assert "Usage" not in found.output
     assert found.exit_code in (0, 1), found.output
 

@@ -199,7 +199,7 @@ def test_a_write_only_key_sees_nothing(keyed, engine):
     text=st.text(min_size=1, max_size=40).map(lambda text: f"<i>{text}</i>\"'&"),
     tag=st.sampled_from(["<b>", "\"x'", "a&b"]),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_stored_text_appears_escaped(client, engine, text, tag):
     content = text.replace("\x00", "")
     engine.remember(content, user_id="<u>", tags=[tag], duplicate=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from salience import keywords
@@ -26,7 +26,7 @@ from salience.transfer.parse import parse_activations, parse_memory, parse_token
 OTHER_CONTENT: Final = "an id or key of another content", "Give it another one, or update the memory that has it."
 """Reason and remedy of a memory whose id or key belongs to another one."""
 PAGE: Final = 500
-"""Memories embedded at a time, and stored at a time if invalid lines may be skipped; more, if a record has more."""
+"""Memories embedded at a time, and stored at a time if invalid lines may be skipped."""
 
 
 class Group(NamedTuple):
@@ -143,14 +143,9 @@ def _import(
     links: dict[str, tuple[str, int | None]] = {}
     seen: dict[object, str] = {}
 
-    records = (list(parts) for _, parts in groupby(groups, lambda group: (group.file, group.line)))
-
     def page() -> list[Group]:
-        new: list[Group] = []
         with uncollected():  # garbage collection among the new memories would take a fifth of the time
-            while len(new) < PAGE and (parts := next(records, None)):
-                new += parts
-        return new
+            return list(islice(groups, PAGE))
 
     def count(group: Group, status: str) -> None:
         statuses[status] += 1

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from typer.testing import CliRunner
 
 import salience
+from command_line import invoke
 from mcp_servers import TABS
-from salience.cli import app
 from salience.server.mcp import server as stdio
 from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, RemoteCaller
 from salience.verbs import VERBS
@@ -20,7 +19,7 @@ def started(monkeypatch, tmp_path):
     monkeypatch.setattr(stdio, "serve", lambda asker, tools: seen.append(asker) or offered.append({*tools}))
 
     def started(*arguments, store=None):
-        result = CliRunner().invoke(app, ["--store", store or str(tmp_path / "agent.db"), *arguments])
+        result = invoke(["--store", store or str(tmp_path / "agent.db"), *arguments])
         return (seen.pop() if seen else None), result
 
     started.offered = offered

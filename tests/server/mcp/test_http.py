@@ -21,6 +21,7 @@ from salience.server.mcp import http
 from salience.server.rest.app import Options
 from salience.store.keyring import MemoryKeyring
 from servers import served
+from waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 INITIALIZE = {
@@ -56,7 +57,7 @@ async def test_memories_persist_between_sessions(engine, mode):
 
 
 async def test_any_worker_answers_any_request(engine, bare):
-    with bare() as one, bare() as other, httpx.Client(headers=ACCEPT) as client:
+    with bare() as one, bare() as other, httpx.Client(headers=ACCEPT, timeout=PATIENCE) as client:
         client.post(f"{one}/mcp", json=INITIALIZE).raise_for_status()
         arguments = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
         answer = client.post(f"{other}/mcp", json=arguments, headers={"MCP-Protocol-Version": "2025-06-18"})
@@ -100,7 +101,7 @@ def key(engine, keyring):
 async def shown(url, token):
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx.AsyncClient(headers=headers) as sending,
+        httpx.AsyncClient(headers=headers, timeout=PATIENCE) as sending,
         Client(streamable_http_client(url, http_client=sending)) as client,
     ):
         yield client
@@ -120,7 +121,7 @@ async def test_keys_carry_rights_and_bounds(engine, keyring, key):
 async def test_invalid_keys_are_refused(engine, keyring, authorization):
     headers = {**ACCEPT, **({"Authorization": authorization} if authorization else {})}
     with site(engine, keyring) as url:
-        answer = httpx.post(url, json=INITIALIZE, headers=headers)
+        answer = httpx.post(url, json=INITIALIZE, headers=headers, timeout=PATIENCE)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.json()["type"] == "urn:salience:problem:access"
@@ -129,7 +130,7 @@ async def test_invalid_keys_are_refused(engine, keyring, authorization):
 async def test_refusals_name_the_resource_metadata(engine, keyring, bare):
     metadata = "https://memory.example.org/.well-known/oauth-protected-resource"
     with bare(Authenticator([]), metadata_url=metadata) as url:
-        answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT)
+        answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT, timeout=PATIENCE)
     assert answer.headers["www-authenticate"] == f'Bearer resource_metadata="{metadata}"'
 
 
@@ -138,14 +139,16 @@ async def test_a_busy_store_is_a_503(bare):
         raise BusyError("The store is busy.")
 
     with bare(Authenticator([busy])) as url:
-        answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers={**ACCEPT, "Authorization": "Bearer x"})
+        answer = httpx.post(
+            f"{url}/mcp", json=INITIALIZE, headers={**ACCEPT, "Authorization": "Bearer x"}, timeout=PATIENCE
+        )
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:salience:problem:busy")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 async def test_get_and_delete_are_not_allowed(engine, method):
     with site(engine) as url:
-        answer = httpx.request(method, url, headers=ACCEPT)
+        answer = httpx.request(method, url, headers=ACCEPT, timeout=PATIENCE)
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
 
@@ -168,7 +171,7 @@ async def test_get_and_delete_are_not_allowed(engine, method):
 async def test_hosts_and_origins_are_checked(engine, era, headers, status):
     options = Options(hosts=("memory.example.org",), origins=("https://app.example.org",))
     with site(engine, options=options) as url:
-        answer = httpx.post(url, json=_asked(era), headers={**ACCEPT, **_standing(era), **headers})
+        answer = httpx.post(url, json=_asked(era), headers={**ACCEPT, **_standing(era), **headers}, timeout=PATIENCE)
     assert answer.status_code == status, answer.text
 
 
@@ -186,14 +189,14 @@ def _standing(era):
 
 async def test_bodies_above_the_limit_are_refused(bare):
     with bare(body_limit=2000) as url:
-        answer = httpx.post(f"{url}/mcp", json={**INITIALIZE, "more": "x" * 3000}, headers=ACCEPT)
+        answer = httpx.post(f"{url}/mcp", json={**INITIALIZE, "more": "x" * 3000}, headers=ACCEPT, timeout=PATIENCE)
     assert answer.status_code == 413
 
 
 @pytest.mark.parametrize("body", [b"SECRET", b"[]", b'{"jsonrpc": "2.0"}', b"[" * 100_000])
 async def test_invalid_messages_are_refused(engine, body, caplog):
     with site(engine) as url:
-        answer = httpx.post(url, content=body, headers={**ACCEPT, "Content-Type": "application/json"})
+        answer = httpx.post(url, content=body, headers={**ACCEPT, "Content-Type": "application/json"}, timeout=PATIENCE)
     assert answer.status_code == 400
     assert "SECRET" not in caplog.text
     assert json.loads(answer.text)["error"]["code"] in (-32700, -32600, -32602)

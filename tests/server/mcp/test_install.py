@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from typer.testing import CliRunner
 
+from command_line import invoke
 from mcp_servers import COMMAND
 from salience import settings
-from salience.cli import app
 from salience.server.mcp import install as jsonc
 from salience.server.mcp.install import command
 
@@ -43,7 +42,7 @@ def install(home):
 
     def install(*arguments, code=0, before=(), json_=True):
         options = ["--json"] if json_ else []
-        result = CliRunner().invoke(app, [*before, "mcp", "install", *arguments, *options])
+        result = invoke([*before, "mcp", "install", *arguments, *options])
         assert result.exit_code == code, result.output
         return json.loads(result.stdout) if json_ and code == 0 else result
 
@@ -199,7 +198,7 @@ def test_without_anybody_to_ask_nothing_is_written(install, home):
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
 def test_a_person_sees_the_change_and_confirms_it(install, home, monkeypatch, answer, code):
     monkeypatch.setattr("salience.cli.output.is_interactive", lambda: True)
-    result = CliRunner().invoke(app, ["mcp", "install", "--client", "claude-code"], input=answer)
+    result = invoke(["mcp", "install", "--client", "claude-code"], input=answer)
     assert result.exit_code == code
     assert '+      "command": ' in result.stderr
     assert (home / ".claude.json").exists() == (code == 0)

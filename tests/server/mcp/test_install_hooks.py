@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from typer.testing import CliRunner
 
+from command_line import invoke
 from mcp_servers import COMMAND
-from salience.cli import app
 from salience.cli.hook import EVENTS
 from salience.errors import InputError
 from salience.server.mcp import install as installing
@@ -45,7 +44,7 @@ def install(home):
     """A function from arguments to the one JSON document that is printed."""
 
     def install(*arguments, before=()):
-        result = CliRunner().invoke(app, [*before, "mcp", "install", *arguments, "--yes", "--json"])
+        result = invoke([*before, "mcp", "install", *arguments, "--yes", "--json"])
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
@@ -144,7 +143,7 @@ def test_comments_in_a_file_of_hooks_stay(install, home):
 @pytest.mark.parametrize("client", ["vscode", "claude-desktop"])
 @pytest.mark.parametrize("more", [[], ["--remove"]])
 def test_a_client_without_hooks_is_refused(home, client, more):
-    result = CliRunner().invoke(app, ["mcp", "install", "--client", client, "--hooks", "--yes", *more])
+    result = invoke(["mcp", "install", "--client", client, "--hooks", "--yes", *more])
     assert result.exit_code == 2
     assert "claude-code, codex, cursor" in result.stderr
     assert not list(home.rglob("*.json"))
@@ -155,7 +154,7 @@ def test_another_file_is_refused_and_nothing_is_written(home, text):
     file = home / ".claude" / "settings.json"
     file.parent.mkdir()
     file.write_text(text)
-    result = CliRunner().invoke(app, ["mcp", "install", "--client", "claude-code", "--hooks", "--yes"])
+    result = invoke(["mcp", "install", "--client", "claude-code", "--hooks", "--yes"])
     assert result.exit_code == 2
     assert file.read_text() == text
     assert not (home / ".claude.json").exists()

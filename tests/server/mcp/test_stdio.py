@@ -18,12 +18,11 @@ import salience
 from mcp_servers import COMMAND, TABS, surroundings, text_of
 from salience.server.mcp.tools import DEFAULT
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SERVERS = 8
 EACH = 5
-PATIENCE = 120
-"""Seconds after which a process that does not end fails its test."""
 
 
 async def test_many_servers_share_one_file_at_once(tmp_path):

@@ -470,8 +470,9 @@ async def test_results_above_the_limit_are_errors(engine):
             assert result.structured_content is None
 
 
-@pytest.mark.parametrize("tools", ["default", "all"])
-@pytest.mark.parametrize("text", ["The query of the shop is long. ", "询问商店的问题很长。"])
+@pytest.mark.parametrize(
+    ("tools", "text"), [("default", "The query of the shop is long. "), ("all", "询问商店的问题很长。")]
+)
 async def test_answers_fit_the_limit_of_a_client(opened, engine, tokens, tools, text):
     engine.remember_many([{"content": f"{number} {text * 250}"} for number in range(60)])
     last = engine.remember(f"query {text * 2_000}").memory

@@ -26,10 +26,9 @@ from salience.server.app import build_app
 from salience.server.process import ServerConfig
 from servers import served
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 COMMAND = str(Path(sys.executable).with_name("salience"))
-PATIENCE = 90.0
-"""Seconds after which a process that does not do what it should fails its test."""
 
 Started = Callable[..., httpx.Client]
 

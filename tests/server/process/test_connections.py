@@ -14,11 +14,10 @@ import pytest
 from salience import compose
 from salience.server.auth import create_key
 from salience.server.server import ConnectionLimits
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 60.0
-"""Seconds after which a server that does not close a connection fails its test."""
 SLOW = 40
 """Connections of each sort."""
 JSON = {"Content-Type": "application/json"}

@@ -17,6 +17,7 @@ from salience.server.app import build_app
 from salience.server.mcp.http import METADATA, protected_resource
 from salience.server.process import ServerConfig
 from servers import served
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -65,13 +66,13 @@ def served_to(issuer):
 
 def test_who_has_no_token_learns_where_to_get_one(served_to, issuer):
     for headers in ({}, {"authorization": "Bearer nothing"}, {"authorization": "Basic Zm9vOmJhcg=="}):
-        answer = httpx.post(f"{served_to}/mcp", json=CALL, headers={**HEADERS, **headers})
+        answer = httpx.post(f"{served_to}/mcp", json=CALL, headers={**HEADERS, **headers}, timeout=PATIENCE)
         assert answer.status_code == 401
         text = answer.headers["www-authenticate"]
         assert text.startswith("Bearer ")
         url = text.partition('resource_metadata="')[2].rstrip('"')
         for where in (url, served_to + METADATA):
-            result = httpx.get(where)
+            result = httpx.get(where, timeout=PATIENCE)
             assert (result.status_code, result.json()["resource"]) == (200, f"{served_to}/mcp")
             assert result.json()["authorization_servers"] == [issuer.url]
             assert result.json()["scopes_supported"] == ["salience:read", "salience:write", "salience:admin"]
@@ -85,7 +86,7 @@ def test_the_official_client_finds_its_way(served_to, issuer):
             f"{served_to}/mcp", storage, "robot", "secret", scope="salience:read salience:write", issuer=issuer.url
         )
         async with (
-            httpx2.AsyncClient(auth=credentials) as client,
+            httpx2.AsyncClient(auth=credentials, timeout=PATIENCE) as client,
             streamable_http_client(f"{served_to}/mcp", http_client=client) as streams,
             ClientSession(*streams[:2]) as session,
         ):
@@ -122,15 +123,17 @@ def test_an_audience_that_is_no_url_has_no_metadata():
 def test_rest_and_mcp_take_the_same_tokens(served_to, issuer, claims, status):
     token = issuer.token("first", **{"aud": f"{served_to}/mcp", **claims})
     shown = {"authorization": f"Bearer {token}"}
-    assert httpx.post(f"{served_to}/mcp", json=CALL, headers={**HEADERS, **shown}).status_code == status
-    answer = httpx.get(f"{served_to}/v1/stats", headers=shown)
+    assert (
+        httpx.post(f"{served_to}/mcp", json=CALL, headers={**HEADERS, **shown}, timeout=PATIENCE).status_code == status
+    )
+    answer = httpx.get(f"{served_to}/v1/stats", headers=shown, timeout=PATIENCE)
     assert answer.status_code == status
     assert token not in answer.text
 
 
 def test_what_a_token_does_not_allow_is_forbidden(served_to, issuer):
     token = issuer.token("first", aud=f"{served_to}/mcp", scope="salience:read", salience_bound={"user_id": "alice"})
-    with httpx.Client(base_url=served_to, headers={"authorization": f"Bearer {token}"}) as client:
+    with httpx.Client(base_url=served_to, timeout=PATIENCE, headers={"authorization": f"Bearer {token}"}) as client:
         assert client.post("/v1/memories", json={"content": "x"}).status_code == 403
         assert client.get("/v1/memories", params={"user_id": "bob"}).status_code == 403
         assert client.get("/v1/memories", params={"user_id": "*"}).status_code == 200

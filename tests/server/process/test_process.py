@@ -20,6 +20,7 @@ from salience.server.app import build_app
 from salience.server.process import FAILED, SPAWN, Supervisor, bind, url_of
 from salience.server.server import serve
 from tests.contract.doubles import HashedEmbedder
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ class Load:
         self._url, self.over = url, threading.Event()
 
     def write(self, writer):
-        with httpx.Client(base_url=self._url, timeout=60) as client:
+        with httpx.Client(base_url=self._url, timeout=PATIENCE) as client:
             number = 0
             while not self.over.is_set():
                 number += 1
@@ -72,11 +73,11 @@ def test_all_that_was_acknowledged_is_stored_when_it_ends_under_load(running, st
     load = Load(server.url, enough=40)
     with ThreadPoolExecutor(WRITERS) as pool:
         writers = [pool.submit(load.write, number) for number in range(WRITERS)]
-        assert load.enough.wait(90)
+        assert load.enough.wait(PATIENCE)
         if count > 1:
             os.kill(server.workers()[0], signal.SIGKILL)
             assert server.until("a worker died and is replaced")["code"] == -signal.SIGKILL
-            page = httpx.get(f"{server.url}/metrics", timeout=90).text
+            page = httpx.get(f"{server.url}/metrics", timeout=PATIENCE).text
             counted = sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith(STORED))
             assert counted >= len(load.stored[:40]) - WRITERS  # of both workers, and of the one that is gone
         assert server.end() == 0
@@ -110,7 +111,7 @@ TEXTS = ["Alice prefers Python for backend work", "Bob drinks tea in the morning
 
 def test_it_goes_over_to_the_model_that_another_process_gives_its_store(running, store):
     server = running(store)
-    with httpx.Client(base_url=server.url, timeout=90) as client:
+    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
         for text in TEXTS:
             assert client.post("/v1/memories", json={"content": text}).json()["status"] == "created"
         with closing(compose.moving(store, embedder="minilm")) as other:
@@ -132,7 +133,7 @@ def test_it_goes_over_to_the_model_that_another_process_gives_its_store(running,
 def test_it_goes_on_by_words_where_the_new_model_is_not_to_be_had(running, tmp_path):
     store = str(tmp_path / "agent.db")
     server = running(store)
-    with httpx.Client(base_url=server.url, timeout=90) as client:
+    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
         client.post("/v1/memories", json={"content": TEXTS[1]})
         with closing(compose.moving(store, embedder=HashedEmbedder("elsewhere", 24))) as other:
             other.reembed()
@@ -164,9 +165,9 @@ def test_a_worker_does_not_outlive_its_supervisor(planned):
         served = (site, listening)
         worker = threading.Thread(target=serve, args=(*served, 30.0, reader), daemon=True)
         worker.start()
-        assert httpx.get(f"{url_of(listening)}/readyz", timeout=90).status_code == 200
+        assert httpx.get(f"{url_of(listening)}/readyz", timeout=PATIENCE).status_code == 200
         writer.close()  # as it is when the process that holds it is gone
-        worker.join(90)
+        worker.join(PATIENCE)
         assert not worker.is_alive()
 
 

@@ -6,11 +6,10 @@ import socket
 from datetime import UTC, datetime
 
 import pytest
-from typer.testing import CliRunner
 
 import salience
+from command_line import invoke
 from salience import compose
-from salience.cli import app
 from salience.errors import EmbedderError, InputError
 from salience.models import registry
 from salience.server import process
@@ -33,7 +32,7 @@ def refused(monkeypatch, tmp_path):
 
     def refuse(*args, before=()):
         options = ["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *before]
-        result = CliRunner().invoke(app, [*options, "serve", *args])
+        result = invoke([*options, "serve", *args])
         assert "Traceback" not in result.output
         return result.exit_code, result.stderr
 
@@ -188,5 +187,5 @@ def test_the_command_names_the_tools_of_mcp(monkeypatch, tmp_path):
     monkeypatch.setattr(process, "run", plans.append)
     store = str(tmp_path / "agent.db")
     for arguments, expected in (((), "default"), (("--tools", "all"), "all")):
-        assert CliRunner().invoke(app, ["--store", store, "serve", *arguments]).exit_code == 0
+        assert invoke(["--store", store, "serve", *arguments]).exit_code == 0
         assert plans.pop().settings.mcp_tools == expected

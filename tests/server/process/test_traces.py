@@ -64,15 +64,15 @@ def collector():
 @pytest.fixture
 def traced(collector, planned):
     """Return what came of a session: the spans by their names."""
-    import httpx
 
+    from servers import client as connected
     from servers import served
 
     def trace(endpoint, do):
         with (
             build_app(planned(otlp_endpoint=endpoint)) as site,
             served(site.asgi, lifespan="on") as url,
-            httpx.Client(base_url=url) as client,
+            connected(url) as client,
         ):
             do(client)
         return {span.name: span for span in collector.spans()}

@@ -17,6 +17,7 @@ from salience.server.metrics import Metrics
 from salience.server.upkeep import SharedPace, TenantRounds, UpkeepThread
 from salience.store.keyring import MemoryKeyring
 from tests.contract.doubles import PlantedEmbedder
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +96,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
     meter = Reports(passes=4)
     keeper = UpkeepThread(engine, keyring, timedelta(milliseconds=1), meter)
     keeper.start()
-    assert meter.enough.wait(30)
+    assert meter.enough.wait(PATIENCE)
     keeper.stop()
     assert sum(len(report.expired) for report in meter.reports) == 3
     value = meter.registry.get_sample_value
@@ -108,7 +109,7 @@ def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     keeper = UpkeepThread(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
     with leased(engine.services, f"upkeep:{engine.services.tenant}", upkeep.LEASE_TIME):
         keeper.start()
-        assert meter.enough.wait(30)
+        assert meter.enough.wait(PATIENCE)
         keeper.stop()
     assert {type(error) for error in meter.errors} == {LeaseError}
     assert meter.registry.get_sample_value("salience_upkeep_passes_total", {"outcome": "elsewhere"}) >= 2

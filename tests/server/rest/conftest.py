@@ -23,7 +23,7 @@ def engine(clock: StoppedClock) -> Iterator[Engine]:
 
 @pytest.fixture
 def http(engine: Engine) -> Iterator[httpx.Client]:
-    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine) as url, servers.client(url) as client:
         yield client
 
 
@@ -31,5 +31,5 @@ def http(engine: Engine) -> Iterator[httpx.Client]:
 def standing() -> Iterator[httpx.Client]:
     """A client of a server that stands for all tests of a module, which do not look at what others stored."""
     made = salience.connect(":memory:", embedder=PlantedEmbedder(), clock=StoppedClock())
-    with closing(made), servers.live(made, hosts=("memory.example.org",)) as url, httpx.Client(base_url=url) as client:
+    with closing(made), servers.live(made, hosts=("memory.example.org",)) as url, servers.client(url) as client:
         yield client

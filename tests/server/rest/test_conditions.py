@@ -82,7 +82,7 @@ def test_a_retry_after_a_lost_response_writes_nothing(engine: Engine) -> None:
     body = b'{"content": "Alice likes tea"}'
     head = b"POST /v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Idempotency-Key: once\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine) as url, servers.client(url) as client:
         with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as connection:
             connection.sendall(head + body)
             connection.recv(1)  # it is stored, and the rest of the answer is lost

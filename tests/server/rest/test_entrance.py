@@ -12,6 +12,7 @@ import pytest
 
 import servers
 from salience.engine import Engine
+from waiting import PATIENCE
 
 PAGE = "https://app.example.org"
 
@@ -41,16 +42,16 @@ def test_unknown_hosts_are_refused(host: str, status: int, standing: httpx.Clien
 
 def test_any_host_can_be_accepted(engine: Engine) -> None:
     with servers.live(engine, hosts=("*",)) as url:
-        assert httpx.get(f"{url}/v1/stats", headers={"host": "any.example"}).status_code == 200
+        assert httpx.get(f"{url}/v1/stats", headers={"host": "any.example"}, timeout=PATIENCE).status_code == 200
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
 def test_proxies_are_refused_while_no_key_exists(header: str, engine: Engine) -> None:
     for is_open, status in ((True, 403), (False, 200)):
         with servers.live(engine, is_open=lambda is_open=is_open: is_open) as url:
-            answer = httpx.get(f"{url}/v1/stats", headers={header: "203.0.113.9"})
+            answer = httpx.get(f"{url}/v1/stats", headers={header: "203.0.113.9"}, timeout=PATIENCE)
             assert answer.status_code == status
-            assert httpx.get(f"{url}/v1/stats").status_code == 200
+            assert httpx.get(f"{url}/v1/stats", timeout=PATIENCE).status_code == 200
 
 
 def test_two_authorization_headers_are_refused(standing: httpx.Client) -> None:
@@ -81,7 +82,7 @@ def test_foreign_origins_are_refused(origin: str, standing: httpx.Client) -> Non
 
 
 def test_configured_origins_are_accepted(engine: Engine) -> None:
-    with servers.live(engine, origins=(PAGE,)) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine, origins=(PAGE,)) as url, servers.client(url) as client:
         arguments = {
             "access-control-request-method": "PATCH",
             "access-control-request-headers": "authorization,if-match",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
@@ -134,21 +135,22 @@ def chunked(size: int) -> Any:
 
 
 def test_bodies_above_the_limit_are_refused_without_content_length(engine: Engine) -> None:
-    with servers.live(engine, body_limit=10_000) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine, body_limit=10_000) as url, servers.client(url) as client:
         for content in (b"x" * 10_001, chunked(20_000)):
             result = is_problem(client.post("/v1/recall", content=content, headers=JSON), 413)
             assert "10,000" in result["detail"]
         assert client.post("/v1/recall", content=chunked(8_000), headers=JSON).status_code == 200
 
 
-@pytest.fixture
-def large(engine: Engine) -> list[str]:
-    """The ids of 60 memories of 60 KB, the last with 100 versions of that size."""
+@pytest.fixture(scope="module")
+def large() -> Iterator[tuple[Engine, list[str]]]:
+    """An engine with 60 memories of 60 KB, the last with 100 versions of that size; and their ids."""
     drafts = [{"content": f"memory {place}", "metadata": {"x": "y" * 60_000}} for place in range(60)]
-    held = [receipt.memory.id for receipt in engine.remember_many(drafts)]
-    for place in range(100):
-        engine.update(held[-1], importance=place / 100)
-    return held
+    with closing(salience.connect(":memory:", embedder=PlantedEmbedder(), clock=StoppedClock())) as engine:
+        held = [receipt.memory.id for receipt in engine.remember_many(drafts)]
+        for place in range(100):
+            engine.update(held[-1], importance=place / 100)
+        yield engine, held
 
 
 ANSWERS: dict[str, tuple[Any, str]] = {
@@ -170,24 +172,31 @@ ANSWERS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("verb", ANSWERS)
 def test_responses_above_the_limit_are_refused_before_they_are_built(
-    verb: str, engine: Engine, large: list[str], monkeypatch: Any
+    verb: str, large: tuple[Engine, list[str]], monkeypatch: Any
 ) -> None:
+    engine, held = large
     ask, remedy = ANSWERS[verb]
     built: list[int] = []
     monkeypatch.setattr("salience.verbs.to_json", lambda result: built.append(1) or to_json(result))
     limits = servers.Limits(answer=2_000_000)
-    with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
-        result = is_problem(ask(client, large), 413)
+    with servers.live(engine, limits=limits) as url, servers.client(url) as client:
+        result = is_problem(ask(client, held), 413)
         assert "2,000,000 bytes" in result["detail"]
         assert remedy in result["detail"]
         assert not built
         assert client.get("/v1/memories", params={"limit": 20}).status_code == 200
+    with servers.live(engine) as url, servers.client(url) as client:
+        assert ask(client, held).status_code == 200
+
+
+def test_an_export_may_be_larger_than_the_limit_of_a_response(large: tuple[Engine, list[str]]) -> None:
+    with servers.live(large[0], limits=servers.Limits(answer=2_000_000)) as url, servers.client(url) as client:
         assert client.get("/v1/export").content.count(b"yyyy") > 60
-    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
-        assert ask(client, large).status_code == 200
 
 
-def test_the_response_limit_bounds_reads_of_the_store(engine: Engine, large: list[str]) -> None:
+def test_the_response_limit_bounds_reads_of_the_store(large: tuple[Engine, list[str]]) -> None:
+    engine, _ = large
+
     class Counting:
         read = 0
 
@@ -210,7 +219,7 @@ def test_rate_limited_requests_get_retry_after(engine: Engine) -> None:
     def admit(name: str) -> None:
         raise LimitError(f"{name}: slower", retry_after=2.5)
 
-    with servers.live(engine, check_rate=admit) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine, check_rate=admit) as url, servers.client(url) as client:
         response = client.get("/v1/stats")
     assert is_problem(response, 429)["retry_after"] == 2.5
     assert response.headers["retry-after"] == "3"
@@ -237,7 +246,7 @@ FAILED: dict[str, tuple[SalienceError, int]] = {
 def test_errors_of_providers_and_stores_have_their_status(case: str, engine: Engine, monkeypatch: Any) -> None:
     error, status = FAILED[case]
     monkeypatch.setattr(type(engine), "stats", raising(error))
-    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine) as url, servers.client(url) as client:
         response = client.get("/v1/stats")
     assert is_problem(response, status)["detail"] == str(error)
     assert ("retry-after" in response.headers) == (status == 503)
@@ -250,7 +259,7 @@ def test_unexpected_errors_show_only_the_request_id(
     with (
         caplog.at_level(logging.DEBUG),
         servers.live(engine) as url,
-        httpx.Client(base_url=url) as client,
+        servers.client(url) as client,
     ):
         result = is_problem(client.get("/v1/stats", headers={"x-request-id": "mine"}), 500)
         assert client.get("/v1/help").status_code == 200
@@ -280,7 +289,7 @@ def test_a_memory_is_created_pending_if_the_embedder_fails(clock: StoppedClock) 
     with (
         closing(salience.connect(":memory:", embedder=embedder, clock=clock)) as engine,
         servers.live(engine) as url,
-        httpx.Client(base_url=url) as client,
+        servers.client(url) as client,
     ):
         engine.remember("the first one pins the model")
         embedder.error = EmbedderError("embedder: down. Wait.")

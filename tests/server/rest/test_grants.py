@@ -15,6 +15,7 @@ from salience.engine import Engine
 from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
 from tests.contract.doubles import StoppedClock
+from waiting import PATIENCE
 
 
 class KeyedServer:
@@ -35,7 +36,9 @@ class KeyedServer:
 
     def ask(self, key: dict[str, str], method: str, path: str, **given: Any) -> httpx.Response:
         """Return the answer to a request under a key."""
-        return httpx.request(method, self.url + path, headers={**key, **given.pop("headers", {})}, **given)
+        return httpx.request(
+            method, self.url + path, headers={**key, **given.pop("headers", {})}, **given, timeout=PATIENCE
+        )
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def test_an_import_without_the_right_is_refused_before_reading_the_body(server: 
 
     lines = {"content-type": "application/x-ndjson"}
     for key, status in (({}, 401), (server.key("read", "write"), 403)):
-        with httpx.Client() as client:
+        with httpx.Client(timeout=PATIENCE) as client:
             request = client.build_request("POST", f"{server.url}/v1/import", content=long(), headers={**key, **lines})
             answer = client.send(request)
         assert (answer.status_code, answer.headers["connection"]) == (status, "close")
@@ -162,7 +165,7 @@ def test_an_invalid_if_match_reveals_nothing(server: KeyedServer) -> None:
 def test_the_body_of_an_unauthenticated_request_is_not_read(engine: Engine) -> None:
     with servers.live(engine, MemoryKeyring()) as url:
         port = int(url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as sent:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as sent:
             head = "POST /v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             sent.sendall(f"{head}Content-Length: 4000000\r\n\r\n".encode())  # and none of it follows
             assert sent.recv(1000).startswith(b"HTTP/1.1 401 ")

@@ -19,6 +19,7 @@ import servers
 from salience.engine import Engine
 from salience.errors import BusyError, StoreError
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def test_an_export_equals_the_engines_and_can_be_imported(engine: Engine, http: 
     with (
         closing(salience.connect(":memory:", embedder=PlantedEmbedder())) as other,
         servers.live(other) as url,
-        httpx.Client(base_url=url) as client,
+        servers.client(url) as client,
     ):
         counts = [client.post("/v1/import", content=answer.content, headers=LINES).json() for _ in range(2)]
         assert [(one["written"], one["unchanged"]) for one in counts] == [(31, 0), (0, 31)]
@@ -99,7 +100,7 @@ def test_an_import_with_another_media_type_is_refused(
 
 def test_imports_above_the_limit_are_refused_without_content_length(engine: Engine) -> None:
     line = json.dumps({"content": LONG}).encode() + b"\n"
-    with servers.live(engine, import_limit=5_000, body_limit=1) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine, import_limit=5_000, body_limit=1) as url, servers.client(url) as client:
         for content in (line * 20, iter([line] * 20)):
             assert client.post("/v1/import", content=content, headers=LINES).status_code == 413
         assert client.post("/v1/import", content=iter([line] * 2), headers=LINES).json()["written"] == 2
@@ -112,7 +113,7 @@ def test_exports_use_constant_memory(clock: StoppedClock, tmp_path: Any) -> None
     with (
         closing(salience.connect(tmp_path / "a.db", embedder=embedder, clock=clock)) as engine,
         servers.live(engine) as url,
-        httpx.Client(base_url=url, timeout=60) as client,
+        httpx.Client(base_url=url, timeout=PATIENCE) as client,
     ):
         engine.import_([json.dumps(line) for line in lines])
         few, many = peak(client, "a", 1_000), peak(client, "*", 5_000)
@@ -138,7 +139,7 @@ def test_an_export_that_fails_at_once_is_an_error_response(engine: Engine, monke
         raise BusyError("store: busy. Try again.")
 
     monkeypatch.setattr(type(engine), "export", export)
-    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine) as url, servers.client(url) as client:
         answer = client.get("/v1/export")
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:salience:problem:busy")
 
@@ -149,7 +150,7 @@ def test_an_export_that_fails_later_is_cut_off(engine: Engine, monkeypatch: Any)
         raise StoreError("store: gone. Mend it.")
 
     monkeypatch.setattr(type(engine), "export", export)
-    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine) as url, servers.client(url) as client:
         with pytest.raises(httpx.RemoteProtocolError):
             client.get("/v1/export")
         assert client.get("/healthz").status_code == 200
@@ -167,13 +168,13 @@ def test_an_export_stops_when_the_client_disconnects(engine: Engine, monkeypatch
 
     monkeypatch.setattr(type(engine), "export", export)
     with servers.live(engine, exports=1) as url:
-        with httpx.Client(base_url=url) as client, client.stream("GET", "/v1/export") as answer:
+        with servers.client(url) as client, client.stream("GET", "/v1/export") as answer:
             assert len(next(answer.iter_raw(1000))) == 1000
-        assert stopped.wait(servers.PATIENCE)
+        assert stopped.wait(PATIENCE)
         stopped.clear()
-        with httpx.Client(base_url=url) as client, client.stream("GET", "/v1/export") as answer:
+        with servers.client(url) as client, client.stream("GET", "/v1/export") as answer:
             assert answer.status_code == 200  # the turn of the first one is free
-        assert stopped.wait(servers.PATIENCE)
+        assert stopped.wait(PATIENCE)
 
 
 def test_an_unread_export_is_cut_off_and_frees_its_slot(engine: Engine, monkeypatch: Any) -> None:
@@ -186,10 +187,10 @@ def test_an_unread_export_is_cut_off_and_frees_its_slot(engine: Engine, monkeypa
     monkeypatch.setattr(type(engine), "export", export)
     with (
         servers.live(engine, exports=1) as url,
-        httpx.Client(base_url=url) as first,
+        servers.client(url) as first,
         first.stream("GET", "/v1/export") as slow,
     ):
-        second = httpx.get(f"{url}/v1/export", timeout=servers.PATIENCE)
+        second = httpx.get(f"{url}/v1/export", timeout=PATIENCE)
         assert len(second.content) == 30_000_000
         with pytest.raises(httpx.RemoteProtocolError):
             slow.read()

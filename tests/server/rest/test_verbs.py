@@ -171,7 +171,7 @@ def test_a_server_is_ready_but_degraded_while_some_tenants_are_cut_off(
 def test_a_server_whose_store_is_closed_is_alive_and_not_ready(clock: StoppedClock, tmp_path: Any) -> None:
     closed = salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(), clock=clock)
     closed.close()
-    with servers.live(closed) as url, httpx.Client(base_url=url) as client:
+    with servers.live(closed) as url, servers.client(url) as client:
         assert client.get("/healthz").status_code == 200
         response = client.get("/readyz")
     assert (response.status_code, response.json()["type"]) == (503, "urn:salience:problem:store")

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels import KERNELS, computed_by
@@ -57,7 +57,6 @@ def answer(index):
 CHANGES = st.lists(st.tuples(FEW, st.sampled_from(["write", "write", "touch", "forget", "ask"])), max_size=25)
 
 
-@settings(deadline=None)
 @given(CHANGES, st.sampled_from([-1000, 0, 64]), st.sampled_from([0, 32]))
 def test_a_refreshed_index_is_the_index_of_the_rows(changes, least_dead, few):
     index, rows, versions = Index.empty(DIMENSION), {}, {}
@@ -85,7 +84,6 @@ def test_a_refreshed_index_is_the_index_of_the_rows(changes, least_dead, few):
         assert len(sessions) == np.count_nonzero((index.slots["row"] >= 0) & (index.slots["session"] > 0))
 
 
-@settings(deadline=None)
 @given(st.lists(FEW, unique=True), st.data())
 def test_rows_may_come_in_any_parts_and_any_order(numbers, data):
     rows = [turn(number, 1, 2) for number in numbers]

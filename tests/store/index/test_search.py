@@ -342,7 +342,7 @@ def assert_they_are_told_alike(part: Batch, same: Batch) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@settings(max_examples=max(1, STEPS // len(KERNELS)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(1, STEPS // len(KERNELS)), suppress_health_check=list(HealthCheck))
 @given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
 def test_a_pruned_ranking_is_that_of_all_memories(kernel, shape, seed):
     random = np.random.default_rng(seed)
@@ -353,7 +353,7 @@ def test_a_pruned_ranking_is_that_of_all_memories(kernel, shape, seed):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@settings(max_examples=max(1, STEPS // len(KERNELS)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(1, STEPS // len(KERNELS)), suppress_health_check=list(HealthCheck))
 @given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
 def test_the_nearest_are_brought_and_none_left_out_is_nearer_than_is_told(kernel, shape, seed):
     random = np.random.default_rng(seed)

@@ -155,7 +155,7 @@ def known(items: Iterable[tuple[int, Any]], system: str, *fields: str) -> Iterat
             break
     else:
         if any(item is not CUT_OFF for _, item in first):
-            remedy = f"Give the file as {system} exported it; its records have the field {' or '.join(fields)}."
+            remedy = f"Give the file as {system} exported it. Its records have one of the fields: {', '.join(fields)}."
             raise InputError("file", Words("another file"), remedy, f"is no {system} export")
     yield from first
     yield from items
