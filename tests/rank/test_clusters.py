@@ -132,6 +132,11 @@ def test_the_centre_is_near_all_rows_even_if_another_row_is_nearer_to_most():
     assert fanned(-10, 0, 9, 9.2, 9.4, 9.6, 9.8) == [(1, (0, 1, 2, 3, 4, 5, 6))]
 
 
+def test_rows_of_two_subjects_go_to_the_larger_cluster_and_of_equal_ones_to_the_nearer():
+    assert fanned(0, 5, 10, 12, 14, about=[[0], [0, 1], [0, 1], [1], [1]]) == [(2, (1, 2, 3, 4))]
+    assert fanned(0, 8, 10, about=[[0], [0, 1], [1]]) == [(1, (1, 2))]
+
+
 def test_near_rows_of_different_subjects_are_not_clustered():
     assert fanned(0, 1, 2, 3, about=[[0], [1], [0], [1]]) == [(0, (0, 2)), (1, (1, 3))]
     assert fanned(0, 1, 2, about=[[0], [1], []]) == []
