@@ -37,7 +37,6 @@ from salience.batch import (
 )
 from salience.errors import ConflictError, DamagedError, InputError, PinnedError, StoreError, Words
 from salience.ports import (
-    FACETS,
     Add,
     Adopt,
     After,
@@ -46,7 +45,6 @@ from salience.ports import (
     Counts,
     Derive,
     Erase,
-    Facets,
     Lease,
     LogRecall,
     Model,
@@ -58,14 +56,15 @@ from salience.ports import (
     RevisionFilter,
     Selection,
     SessionSpan,
-    SessionSummary,
     Stored,
     Touch,
 )
 from salience.records import (
     ANY,
+    FACETS,
     NARROWING,
     TIERS,
+    Facets,
     Filter,
     Finding,
     LoggedRecall,
@@ -73,6 +72,7 @@ from salience.records import (
     OutOfScope,
     Receipt,
     Scope,
+    SessionSummary,
 )
 from salience.records.checks import Frozen
 from salience.store.pins import Handle, Pin
@@ -1028,7 +1028,14 @@ class ReferenceStore:
         return Counts(found.total, values, sum(one.vector is None for one in live))
 
     def browse(
-        self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
+        self,
+        selection: Selection,
+        order: str,
+        limit: int,
+        *,
+        ascending: bool = False,
+        after: After | None = None,
+        passed: list[DamagedError] | None = None,
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
 
@@ -1080,8 +1087,8 @@ class ReferenceStore:
             for one in every
             if selection.scope.sees(one.scope)
             and all(word.lower() in one.content.lower() for word in selection.words)
-            and set(selection.tags) <= set(one.tags)
-            and (not selection.fact_keys or one.fact_key in selection.fact_keys)
+            and selection.filter.accepts(one)
+            and (not selection.ids or not {one.id, one.short_id}.isdisjoint(selection.ids))
             and (not selection.supersedes or one.supersedes in selection.supersedes)
             and (not selection.entities or not set(selection.entities).isdisjoint(one.entities))
             and (not selection.linked_to or not set(selection.linked_to).isdisjoint(_linked(one)))

@@ -15,7 +15,21 @@ from pathlib import Path
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, ForwardRef, Literal, get_args, get_origin
 
-from salience.records import CHANGES, KINDS, SCOPE_LEVELS, TIERS, Draft, Wildcard, checks, where
+from salience.records import (
+    CHANGES,
+    ENTITY,
+    FACETS,
+    KINDS,
+    SCOPE_LEVELS,
+    SORTABLE,
+    STATUSES,
+    TAG,
+    TIERS,
+    Draft,
+    Wildcard,
+    checks,
+    where,
+)
 
 if TYPE_CHECKING:  # commands that only print a text import no model and no store
     from salience.ports import Embedder
@@ -137,9 +151,14 @@ QUERIES_LIMIT: Final = 32
 NAME: Final = text(minLength=1, maxLength=checks.NAME_LIMIT, pattern=PRINTABLE)
 TEXT: Final = text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")
 ID: Final = text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")
-CURSOR: Final = text(pattern="^[0-9a-f]{32}$")
+WHOLE_ID: Final = text(pattern="^[0-9a-f]{32}$")
+CURSOR: Final = text(pattern="^([-+.e0-9]{1,24}_)?[0-9a-f]{32}$")
+SESSION_CURSOR: Final = text(pattern="^-?[0-9]{1,17}_[^\x00]+$")
 CHANGE_CURSOR: Final = text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")
 TIER: Final = text(enum=list(TIERS))
+STATUS: Final = text(enum=list(STATUSES))
+FIELD: Final = text(enum=[*FACETS, TAG, ENTITY])
+OWN: Final = text(maxLength=checks.NAME_LIMIT, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
 VERSION: Final = whole(1, 2**31 - 1)
 METADATA: Final = Json(dict, {"type": "object", "propertyNames": NAME.schema, "additionalProperties": True})
 INSTANT: Final = Json(
@@ -251,10 +270,27 @@ Where = Annotated[
     Mapping[str, Any], WHERE, 'only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}'
 ]  # fmt: skip
 
+# Conditions of listings.
+
+Ids = Annotated[Names, listed(ID), "only memories with these ids, whole or their last 8 characters"]
+Words = Annotated[Names, listed(TEXT), "only memories whose text contains all of these words"]
+Naming = Annotated[Names, listed(NAME), "only memories naming one of these entities"]
+LinkedTo = Annotated[Names, listed(WHOLE_ID), "only memories that replace, add to or sum up one of these, by whole id"]
+Statuses = Annotated[Names, listed(STATUS), "only memories with one of these statuses; default: live"]
+OwnProjects = Annotated[Names, listed(OWN), "only memories of these projects; empty: without a project"]
+OwnUsers = Annotated[Names, listed(OWN), "only memories of these users; empty: without a user"]
+OwnAgents = Annotated[Names, listed(OWN), "only memories of these agents; empty: without an agent"]
+OwnSessions = Annotated[Names, listed(OWN), "only memories of these sessions; empty: without a session"]
+Order = Annotated[str, text(enum=list(SORTABLE)), "field to sort by; default: id, the order of storing"]
+Descending = Annotated[bool, "the greatest or latest first"]
+CountedFields = Annotated[Names, listed(FIELD), "the fields whose values are counted; default: all but entity"]
+Top = Annotated[int, whole(1, 100_000), "maximum number of values of a field"]
+
 # Pages and logs.
 
 PageSize = Annotated[int, whole(1, 1000), "maximum number of items on the page"]
 Cursor = Annotated[str, CURSOR, "cursor of the previous page"]
+SessionCursor = Annotated[str, SESSION_CURSOR, "cursor of the previous page"]
 ChangeCursor = Annotated[str, CHANGE_CURSOR, "cursor of the previous page"]
 ProblemsOf = Annotated[str, ID, "only problems of this memory"]
 ChangeName = Annotated[str, text(enum=list(CHANGES)), "only this change"]
@@ -262,7 +298,7 @@ ChangedBy = Annotated[str, NAME, "only by this author: agent:NAME, user:NAME or 
 VersionSince = Annotated[checks.Instant, INSTANT, "changed at or after this time"]
 VersionUntil = Annotated[checks.Instant, INSTANT, "changed before this time"]
 QueryPart = Annotated[str, TEXT, "a part of the question, in upper or lower case"]
-EntryId = Annotated[str, CURSOR, "only this entry"]
+EntryId = Annotated[str, WHOLE_ID, "only this entry"]
 ReturnedId = Annotated[str, ID, "only recalls that returned this memory"]
 Topic = Annotated[str, NAME, "the topic; default: the verbs"]
 

@@ -16,11 +16,12 @@ from salience import explain as explanations
 from salience import keywords, listing, remember
 from salience import recall as recalls
 from salience.errors import InputError, Words
+from salience.explain.scores import scores
 from salience.help import TOPICS
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
 from salience.maintain import review as reviews
 from salience.models import calibration
-from salience.ports import FINGERPRINTED, Calibration, Embedder, RevisionFilter, Services
+from salience.ports import FINGERPRINTED, Calibration, Embedder, RevisionFilter, Selection, Services
 from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.profiles import ProfileLike
@@ -36,6 +37,7 @@ from salience.records import (
     Draft,
     Erased,
     Explanation,
+    Facets,
     Filter,
     Memory,
     Page,
@@ -47,14 +49,16 @@ from salience.records import (
     ReflectReport,
     ReviewPage,
     Scope,
+    Scores,
     SessionReport,
+    SessionsPage,
     Stats,
     TransferReport,
     UpkeepReport,
     Version,
     checks,
 )
-from salience.records.query import CONDITIONS, INSTANTS
+from salience.records.query import CHOICES, CONDITIONS, INSTANTS, choices
 from salience.relations import with_replacements
 from salience.steps import get_memory
 from salience.transfer import export, files, formats, import_, importers
@@ -67,6 +71,11 @@ FollowModel = Callable[[Services], Services | None]
 FOLLOW_PAUSE: Final = 60.0
 """Seconds between attempts to load the store's model."""
 YEAR: Final = timedelta(days=365)
+MOST_WORDS: Final = 20
+"""Maximum number of words that `list` looks for."""
+MOST_LINKS: Final = 100
+"""Maximum number of entities, and of linked memories, that `list` looks for."""
+Names = Sequence[str]
 TURN: Final = frozenset({"turns_since_activation"})
 
 
@@ -250,6 +259,13 @@ class Engine(Verbs):
         request = Query(text=query, scope=scope, filter=accepts, **options)
         return explanations.explain(self._flushed, self._profile(profile, weights), request, memory_id)
 
+    def _scores(
+        self, query: str, *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
+    ) -> Scores:
+        scope, accepts, options = self._selected(given)
+        request = Query(text=query, scope=scope, filter=accepts, **options)
+        return scores(self._flushed, self._profile(profile, weights), request)
+
     def _context(self, query: str, *, budget_tokens: int, profile: ProfileLike | None, **given: Any) -> Context:
         scope, accepts, options = self._selected(given)
         request = Query(text=query, scope=scope, filter=accepts, **options)
@@ -257,9 +273,33 @@ class Engine(Verbs):
 
     # Look up
 
-    def _list(self, *, limit: int, cursor: str | None, **given: Any) -> Page:
-        scope, accepts, _ = self._selected(given)
-        return listing.page(self._flushed, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
+    def _selection(
+        self, *, ids: Names = (), words: Names = (), entities: Names = (), linked_to: Names = (), **given: Any
+    ) -> Selection:
+        """Return the memories that the conditions of `list` select."""
+        values = choices(given)
+        scope, accepts, _ = self._selected({name: value for name, value in given.items() if name not in CHOICES})
+        return Selection(
+            scope=scope,
+            filter=accepts,
+            ids=checks.names("ids", ids),
+            words=checks.few("words", checks.texts("words", words, self._services.content_limit), MOST_WORDS),
+            entities=checks.few("entities", checks.names("entities", entities), MOST_LINKS),
+            linked_to=checks.few("linked_to", checks.names("linked_to", linked_to), MOST_LINKS),
+            values=values,
+        )
+
+    def _list(self, *, order: str, descending: bool, limit: int, cursor: str | None, **given: Any) -> Page:
+        size, is_reversed = checks.whole("limit", limit, 1, 1000), checks.flag("descending", descending)
+        return listing.page(self._flushed, self._selection(**given), order, size, cursor, descending=is_reversed)
+
+    def _facets(self, *, fields: Names, top: int, **given: Any) -> Facets:
+        top = checks.whole("top", top, 1, 100_000)
+        return listing.facets(self._flushed, self._selection(**given), checks.names("fields", fields), top)
+
+    def _sessions(self, *, limit: int, cursor: str | None, **given: Any) -> SessionsPage:
+        selection = self._selection(statuses=("live",), **given)
+        return listing.sessions(self._flushed, selection, checks.whole("limit", limit, 1, 1000), cursor)
 
     def _get(self, id: str, **where: Any) -> Memory:
         services, named = self._flushed, self._scope(where)
@@ -271,7 +311,7 @@ class Engine(Verbs):
         return listing.stats(self._flushed, self._scope(where))
 
     def _history(self, id: str, **where: Any) -> tuple[Version, ...]:
-        return versions.history(self._flushed, self._scope(where).widened(), id)
+        return versions.history(self._flushed, self._scope(where), id)
 
     def _review(self, *, id: str | None, limit: int, cursor: str | None, **where: Any) -> ReviewPage:
         scope, accepts, _ = self._selected(where)

@@ -11,13 +11,15 @@ remember(content)            store a fact, rule, decision, ...; warns about memo
 ingest(messages)             store a conversation turn by turn; needs session_id
 recall(query)                find the few memories that matter now, with the parts of each score
 recall_many(queries)         the same for several questions at once, faster than one by one
+scores(query)                the scores of all memories, and the best that recall does not return
 explain(query, id)           why a memory is or is not in the answer: the stage, the numbers, what would change it
 graph_recall(query)          find memories by similarity and by the entities that the query names
 context(query)               bootstrap memories and hits, quoted as data, within budget_tokens
 get / update / forget (id)   read a memory; change it (the previous version is kept); hide it from every recall
 history / restore (id)       every version of a memory, with author and reason; bring back the memory or a version
 erase(ids) or a scope        delete memories with all their versions; this cannot be undone
-list / stats                 page through memories; count them
+list / facets / stats        page through memories by many conditions; count them by the values of their fields
+sessions                     the sessions, the latest first
 review / dismiss             problems to look at, such as contradictions; keep one out of the review
 changes / activity           who changed what, newest first; counts of each day
 end_session(session_id)      move the session's memories to the tiers that they have earned

@@ -1,16 +1,34 @@
-"""Listings: pages of memories and of the recall log, and counts."""
+"""Listings: pages of memories, sessions and the recall log, and counts."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from salience.errors import DamagedError, InputError
-from salience.ports import Services
-from salience.records import Filter, Memory, Page, RecallLogPage, Scope, Stats, checks
+from salience.ports import After, Selection, Services
+from salience.records import (
+    ENTITY,
+    FACETS,
+    SORTABLE,
+    TAG,
+    Facets,
+    Memory,
+    Page,
+    RecallLogPage,
+    Scope,
+    SessionsPage,
+    Stats,
+    checks,
+)
 from salience.records.ids import ID, WHOLE_OR_SHORT_ID
 from salience.relations import with_replacements
-from salience.steps import AnswerLimit, out_of_scope, read_page
+from salience.steps import AnswerLimit, out_of_scope
+from salience.store.values import microseconds
 
 READ: Final = 128
 """Memories read at a time, so that a page over the answer limit is not read to its end."""
@@ -20,38 +38,101 @@ HIT_SIZE: Final = 1600
 """Bytes to count per hit of an entry."""
 
 
-def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
-    """Return up to `limit` visible live memories after `cursor`.
+def page(
+    services: Services, selection: Selection, order: str, limit: int, cursor: str | None, *, descending: bool
+) -> Page:
+    """Return up to `limit` selected memories after `cursor`.
+
+    Raises:
+        InputError: an unknown order, or an invalid cursor.
+        LimitError: the page is larger than one answer may be.
+    """
+    after, scope = _after(checks.choice("order", order, SORTABLE), cursor), selection.scope
+    size, memories, passed = AnswerLimit(services, "Lower limit."), list[Memory](), list[DamagedError]()
+    while wanted := min(limit + 1 - len(memories), READ):
+        found = services.store.browse(selection, order, wanted, ascending=not descending, after=after, passed=passed)
+        size.add(found[: limit - len(memories)])
+        memories += found
+        if len(found) < wanted:
+            break
+        after = _place(found[-1], order)
+    listed, last = memories[:limit], memories[limit - 1] if len(memories) > limit else None
+    damaged = {error.id for error in passed if error.id is not None}
+    if last is not None and order == "id":  # the others are on the next page
+        damaged = {one for one in damaged if (one > last.id if descending else one < last.id)}
+    accepts = selection.filter
+    is_empty = not memories and not damaged and cursor is None and accepts.level is None and not accepts.fact_keys
+    elsewhere = out_of_scope(services, scope) if is_empty and not selection.ids else ()
+    with suppress(DamagedError):  # `damaged` names that row, here or on its page; the others are listed without marks
+        listed = with_replacements(services, scope, listed)
+    return Page(tuple(listed), None if last is None else _cursor(last, order), tuple(sorted(damaged)), elsewhere)
+
+
+def _place(memory: Memory, order: str) -> After:
+    value = 0 if order == "id" else getattr(memory, order) or 0
+    return After(value if isinstance(value, int | float) else microseconds(value), memory.id)
+
+
+def _cursor(memory: Memory, order: str) -> str:
+    return memory.id if order == "id" else f"{_place(memory, order).value!r}_{memory.id}"
+
+
+def _after(order: str, cursor: str | None) -> After | None:
+    """Return the place of a cursor of `page`; None for the first page. Raise `InputError` for an invalid cursor."""
+    if cursor is None:
+        return None
+    number, _, last = checks.name("cursor", cursor).rpartition("_")
+    try:
+        value = 0.0 if order == "id" else float(number)
+    except ValueError:
+        value = math.inf
+    if not ID.fullmatch(last) or not abs(value) < 2**53:
+        raise _no_cursor(cursor)
+    return After(value, last)
+
+
+def _no_cursor(cursor: str) -> InputError:
+    return InputError("cursor", cursor, "Give the cursor of the page before, or none for the first page.")
+
+
+def facets(services: Services, selection: Selection, fields: Sequence[str], top: int) -> Facets:
+    """Return the number of selected memories, and the `top` most frequent values of some fields; empty: all but one.
+
+    A store has too many entities to count them unasked.
+    """
+    for name in checks.names("fields", fields):
+        checks.choice("fields", name, (*FACETS, TAG, ENTITY))
+    wanted = tuple(fields) or (*FACETS, TAG)
+    found = services.store.facets(selection, top)
+    values, distinct = {**found.values}, {**found.distinct}
+    if ENTITY in wanted:
+        entities = services.store.count_entities(selection)
+        values[ENTITY], distinct[ENTITY] = dict(islice(entities.items(), top)), len(entities)
+    return Facets(found.total, {name: values[name] for name in wanted}, {name: distinct[name] for name in wanted})
+
+
+def sessions(services: Services, selection: Selection, limit: int, cursor: str | None) -> SessionsPage:
+    """Return up to `limit` sessions of the selected memories after `cursor`, the latest first.
 
     Raises:
         InputError: an invalid cursor.
-        LimitError: the page is larger than one answer may be.
     """
-    after = cursor_id(cursor)
-    size, memories, passed = AnswerLimit(services, "Lower limit."), list[Memory](), list[DamagedError]()
-    while wanted := limit + 1 - len(memories):
-        read = read_page(services, scope, after, min(wanted, READ), filter, passed=passed)
-        found = [stored.memory for stored in read]
-        memories += found
-        size.add(found[:limit])
-        if len(found) < min(wanted, READ):
-            break
-        after = found[-1].id
-    next_page = memories[limit - 1].id if len(memories) > limit else None
-    damaged = {error.id for error in passed if error.id is not None and (next_page is None or error.id < next_page)}
-    is_empty = not memories and not damaged and cursor is None and filter.level is None and not filter.fact_keys
-    elsewhere = out_of_scope(services, scope) if is_empty else ()
-    listed = memories[:limit]
-    with suppress(DamagedError):  # `damaged` names that row, here or on its page; the others are listed without marks
-        listed = with_replacements(services, scope, listed)
-    return Page(tuple(listed), next_page, tuple(sorted(damaged)), elsewhere)
+    after = None
+    if cursor is not None:
+        number, _, key = cursor.partition("_")
+        if not re.fullmatch("-?[0-9]{1,17}", number) or key.count("\x1f") != 2:
+            raise _no_cursor(cursor)
+        after = After(int(number), key)
+    found = services.store.browse_sessions(selection, limit + 1, after)
+    last = found[limit - 1] if len(found) > limit else None
+    return SessionsPage(tuple(found[:limit]), None if last is None else f"{microseconds(last.end)}_{last.key}")
 
 
 def cursor_id(cursor: str | None) -> str:
     """Return the id in a cursor; empty for None. Raise `InputError` for an invalid cursor."""
     after = "" if cursor is None else checks.name("cursor", cursor)
     if after and not ID.fullmatch(after):
-        raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
+        raise _no_cursor(after)
     return after
 
 
@@ -82,7 +163,12 @@ def recalls(
     size = AnswerLimit(services, "Lower limit.")
     for entry in found[:limit]:
         size.add_size(ENTRY_SIZE + len(entry.question.encode()) + HIT_SIZE * len(entry.hits))
-    return RecallLogPage(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
+    kept = services.recall_log
+    return RecallLogPage(
+        tuple(found[:limit]),
+        found[limit - 1].id if len(found) > limit else None,
+        None if kept is None else kept.total_seconds(),
+    )
 
 
 def stats(services: Services, scope: Scope) -> Stats:

@@ -33,7 +33,7 @@ from salience.extract.pairs import (
 )
 from salience.extract.speakers import ROLES
 from salience.ports import EDGE, Calibration, Need, Services
-from salience.records import CALLER, FACT, Memory, Relation, Replacement, Scope
+from salience.records import CALLER, FACT, LIKELY, Memory, Relation, Replacement, Scope
 from salience.text import normalise
 
 NEAREST: Final = 8
@@ -42,8 +42,6 @@ RELATED: Final = 0.3
 """Least relatedness of texts about the same thing, calibrated: fewer than 1 of 20 replaced memories lie below."""
 LEAST: Final = 0.2
 """Least probability of `replaces` that is stored."""
-LIKELY: Final = 0.5
-"""Probability from which a memory is shown as replaced."""
 SAME_FACT: Final = 0.97
 """Probability that a fact key found in both texts means one fact; measured on the everyday worlds."""
 EXPLICIT: Final = 0.9

@@ -535,6 +535,37 @@ class Verbs:
         explain `graph_recall`, pass the profile `profiles.load(...).for_graph(graph_weight, max_hops)`.
         """
 
+    @verb("POST /v1/scores", "read", tag="recall", ranks=True)
+    def scores(
+        self,
+        query: args.QueryText,
+        *,
+        limit: args.Limit | None = None,
+        profile: args.ProfileName | None = None,
+        min_score: args.MinScore | None = None,
+        tags: args.Tags = (),
+        kinds: args.Kinds = (),
+        tiers: args.Tiers = (),
+        sessions: args.Sessions = (),
+        since: args.Since | None = None,
+        until: args.Until | None = None,
+        where: args.Where = NOTHING,
+        as_of: args.AsOf | None = None,
+        now: args.Now | None = None,
+        deadline_ms: args.DeadlineMs | None = None,
+        weights: args.Weights | None = None,
+        environment: args.Environment = "default",
+        project: args.Project | None = None,
+        user_id: args.UserId | None = None,
+        agent_id: args.AgentId | None = None,
+        session_id: args.SessionId | None = None,
+        scope: args.Level | None = None,
+    ) -> records.Scores:
+        """Return the scores of all memories that `recall` ranks for these arguments, and the best ones not returned.
+
+        Nothing is changed. `explain` says why one of them is not returned.
+        """
+
     @verb("POST /v1/context", "read", tag="recall", ranks=True)
     def context(
         self,
@@ -572,14 +603,24 @@ class Verbs:
     def list(
         self,
         *,
+        ids: args.Ids = (),
+        words: args.Words = (),
         tags: args.Tags = (),
         kinds: args.Kinds = (),
         tiers: args.Tiers = (),
-        sessions: args.Sessions = (),
+        sessions: args.OwnSessions = (),
         fact_keys: args.FactKeys = (),
+        entities: args.Naming = (),
+        linked_to: args.LinkedTo = (),
+        statuses: args.Statuses = ("live",),
+        projects: args.OwnProjects = (),
+        users: args.OwnUsers = (),
+        agents: args.OwnAgents = (),
         since: args.Since | None = None,
         until: args.Until | None = None,
         where: args.Where = NOTHING,
+        order: args.Order = "id",
+        descending: args.Descending = False,
         limit: args.PageSize = 100,
         cursor: args.Cursor | None = None,
         environment: args.Environment = "default",
@@ -589,11 +630,67 @@ class Verbs:
         session_id: args.SessionId | None = None,
         scope: args.Level | None = None,
     ) -> records.Page:
-        """Return one page of the visible live memories, in the order of storing, and the cursor of the next page.
+        """Return one page of the visible memories that meet all conditions, and the cursor of the next page.
 
         A memory is live unless it was forgotten: replaced ones are (see `replaced_by`), and expired ones until upkeep.
+        With `statuses`, the page has forgotten, expired or stale ones. The store finds ids and fact keys by an index.
+        """
 
-        With `fact_keys`, the page has only memories of these facts. The store finds them by an index.
+    @verb("GET /v1/facets", "read")
+    def facets(
+        self,
+        *,
+        fields: args.CountedFields = (),
+        top: args.Top = 20,
+        ids: args.Ids = (),
+        words: args.Words = (),
+        tags: args.Tags = (),
+        kinds: args.Kinds = (),
+        tiers: args.Tiers = (),
+        sessions: args.OwnSessions = (),
+        fact_keys: args.FactKeys = (),
+        entities: args.Naming = (),
+        linked_to: args.LinkedTo = (),
+        statuses: args.Statuses = ("live",),
+        projects: args.OwnProjects = (),
+        users: args.OwnUsers = (),
+        agents: args.OwnAgents = (),
+        since: args.Since | None = None,
+        until: args.Until | None = None,
+        where: args.Where = NOTHING,
+        environment: args.Environment = "default",
+        project: args.Project | None = None,
+        user_id: args.UserId | None = None,
+        agent_id: args.AgentId | None = None,
+        session_id: args.SessionId | None = None,
+        scope: args.Level | None = None,
+    ) -> records.Facets:
+        """Return the number of memories that `list` pages through, and the most frequent values of their fields.
+
+        The numbers of a field hold under the conditions on the other fields, so they say what another choice would
+        give.
+        """
+
+    @verb("GET /v1/sessions", "read")
+    def sessions(
+        self,
+        *,
+        words: args.Words = (),
+        sessions: args.Sessions = (),
+        users: args.OwnUsers = (),
+        limit: args.PageSize = 50,
+        cursor: args.SessionCursor | None = None,
+        environment: args.Environment = "default",
+        project: args.Project | None = None,
+        user_id: args.UserId | None = None,
+        agent_id: args.AgentId | None = None,
+        session_id: args.SessionId | None = None,
+        scope: args.Level | None = None,
+    ) -> records.SessionsPage:
+        """Return one page of the sessions with visible live memories, the latest first, and the cursor of the next.
+
+        With `words`, the sessions in which one memory contains all of them. Sessions of different users or environments
+        are different ones, even if they have the same name.
         """
 
     @verb(f"GET {_ONE}", "read")
@@ -926,9 +1023,12 @@ class AsyncVerbs:
     recall_many = coroutine(Verbs.recall_many)
     graph_recall = coroutine(Verbs.graph_recall)
     explain = coroutine(Verbs.explain)
+    scores = coroutine(Verbs.scores)
     context = coroutine(Verbs.context)
 
     list = coroutine(Verbs.list)
+    facets = coroutine(Verbs.facets)
+    sessions = coroutine(Verbs.sessions)
     get = coroutine(Verbs.get)
     stats = coroutine(Verbs.stats)
     history = coroutine(Verbs.history)

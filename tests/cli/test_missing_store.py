@@ -11,7 +11,8 @@ READING = {
     "forget": ["forget", "feedbeef"], "restore": ["restore", "feedbeef"], "erase": ["erase", "feedbeef", "--yes"],
     "end-session": ["end-session", "monday"], "consolidate": ["consolidate"], "reflect": ["reflect"],
     "upkeep": ["upkeep"], "review": ["review"], "dismiss": ["dismiss", "feedbeef", "feedbee1"],
-    "changes": ["changes"], "activity": ["activity"],
+    "changes": ["changes"], "activity": ["activity"], "scores": ["scores", "query"], "facets": ["facets"],
+    "sessions": ["sessions"],
 }  # fmt: skip
 
 

@@ -15,8 +15,6 @@ import pytest
 
 from salience.batch import COLUMNS, CORRECTED, KINDS, Batch, Lexicon, cosines
 from salience.ports import (
-    FACETS,
-    SORTABLE,
     Add,
     After,
     Derive,
@@ -26,11 +24,10 @@ from salience.ports import (
     Revise,
     Selection,
     SessionSpan,
-    SessionSummary,
     Store,
     Stored,
 )
-from salience.records import ANY, Filter, Memory, Relation, Scope
+from salience.records import ANY, FACETS, SORTABLE, Filter, Memory, Relation, Scope, SessionSummary
 from tests.contract.memories import (
     DIMENSION,
     EVERYTHING,
@@ -803,7 +800,7 @@ class ReadContract:
         other = store.facets(replace(everything, values={"user_id": ("bob",), "status": ("live",)}))
         assert dict(other.values["user_id"]) == {"ann": 2, "bob": 1}
         assert dict(other.values["status"]) == {"forgotten": 1, "live": 1}
-        assert store.facets(replace(everything, tags=("drink", "a"))).total == 1
+        assert store.facets(replace(everything, filter=Filter(tags=("drink", "a")))).total == 1
         assert store.facets(replace(everything, values={"session_id": ("",)})).total == 3
         assert store.facets(Selection(scope=Scope(user_id="ann"))).total == 1
         assert store.facets(Selection(scope=Scope("nobody"))).total == 0
@@ -821,14 +818,38 @@ class ReadContract:
         )
         everything = Selection(scope=Scope(user_id=ANY))
 
-        def numbers_of(**conditions: tuple[str, ...]) -> list[int]:
-            found = store.browse(replace(everything, **conditions), "created_at", 9)  # type: ignore[arg-type]
+        def numbers_of(fact_keys: tuple[str, ...] = (), **conditions: tuple[str, ...]) -> list[int]:
+            selection = replace(everything, filter=Filter(fact_keys=fact_keys), **conditions)  # type: ignore[arg-type]
+            found = store.browse(selection, "created_at", 9)
             return sorted(int(one.id, 16) for one in found)
 
         assert numbers_of(fact_keys=("ann.city",)) == [1, 2]
         assert numbers_of(fact_keys=("ann.city", "bob.city", "none")) == [1, 2, 3]
         assert numbers_of(supersedes=(memory(1).id, memory(4).id)) == [2]
         assert numbers_of(fact_keys=("bob.city",), supersedes=(memory(1).id,)) == []
+        assert numbers_of(ids=(id_of(2), memory(4).short_id, id_of(9))) == [2, 4]
+        assert numbers_of(ids=(id_of(2),), fact_keys=("bob.city",)) == []
+        assert store.browse(Selection(scope=Scope(user_id="bob"), ids=(id_of(1),)), "id", 9) == []
+
+    def test_browsing_takes_the_conditions_of_a_recall(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, created_at=NOW, metadata={"plan": "pro"}, tags=("a",)),
+            stored(2, created_at=NOW + HOUR, metadata={"plan": "free"}, project="p"),
+            stored(3, created_at=NOW + 2 * HOUR, metadata={"plan": "pro"}, kind="rule"),
+        )
+        everything = Selection(scope=EVERYTHING)
+        for filter, accepted in (
+            (Filter(where={"plan": "pro"}), [1, 3]),
+            (Filter(since=NOW + HOUR), [2, 3]),
+            (Filter(until=NOW + HOUR, tags=("a",)), [1]),
+            (Filter(level="project"), [2]),
+            (Filter(kinds=("rule",)), [3]),
+        ):
+            selection = replace(everything, filter=filter)
+            found = store.browse(selection, "id", 9, ascending=True)
+            assert [int(one.id, 16) for one in found] == accepted
+            assert store.facets(selection).total == len(accepted)
 
     def test_sessions_are_listed_the_latest_first_page_by_page(self, store: Store) -> None:
         add(
@@ -901,7 +922,7 @@ class ReadContract:
                     {**live, "user_id": ("ann", "")},
                     {"user_id": ("bob",), "kind": ("rule", "unknown"), "session_id": ("s", "")},
                 ):
-                    selection = Selection(scope=scope, words=words, tags=tags, values=values)
+                    selection = Selection(scope=scope, filter=Filter(tags=tags), words=words, values=values)
 
                     found = store.facets(selection, 100)
                     selected = store.browse(selection, "id", 100)

@@ -102,6 +102,7 @@ ARGUMENTS = {
     "graph_recall": {"query": "tea"},
     "context": {"query": "tea"},
     "explain": {"query": "tea"},
+    "scores": {"query": "tea"},
     "erase": {"user_id": "alice"},
 }
 """Arguments of each verb, without the id of its memory."""
@@ -549,7 +550,7 @@ def test_recalls_use_the_servers_deadline_by_default():
         gate.call(grant(), VERBS["recall"], {"query": "tea", **given})
     assert [one["deadline_ms"] for one in engine.calls[1::2]] == [250, 250, 40.0, 0.0]
     gate.call(grant(), VERBS["context"], {"query": "tea"})
-    assert "deadline_ms" not in engine.calls[-1]
+    assert engine.calls[-1]["deadline_ms"] == 250
 
 
 # observers and authentication

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import salience
 from salience.engine import Engine
 from salience.ports import Derive
-from salience.records import Relation
-from salience.relations import LIKELY
+from salience.records import LIKELY, Relation
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 REPLACED = [

@@ -12,7 +12,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return one page of the visible live memories, in the order of storing, and the cursor of the next page.
+         * Return one page of the visible memories that meet all conditions, and the cursor of the next page.
          * @description Needs a key with the right `read`.
          */
         get: operations["list"];
@@ -196,6 +196,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return the scores of all memories that `recall` ranks for these arguments, and the best ones not returned.
+         * @description Needs a key with the right `read`.
+         */
+        post: operations["scores"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/context": {
         parameters: {
             query?: never;
@@ -210,6 +230,46 @@ export interface paths {
          * @description Needs a key with the right `read`.
          */
         post: operations["context"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/facets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the number of memories that `list` pages through, and the most frequent values of their fields.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["facets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return one page of the sessions with visible live memories, the latest first, and the cursor of the next.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["sessions"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -782,6 +842,24 @@ export interface components {
             /** @enum {string} */
             combine: "sum" | "product";
         };
+        /** @description The scores of all candidates of a recall. */
+        Scores: {
+            candidates: number;
+            dropped: {
+                [key: string]: number;
+            };
+            histogram: number[];
+            high: number;
+            cut: number | null;
+            missed: components["schemas"]["Missed"][];
+        };
+        /** @description A memory that a recall does not return: its score, the stage that dropped it, and its rank, if it was ranked. */
+        Missed: {
+            memory: components["schemas"]["Memory"];
+            stage: string;
+            score: number;
+            rank: number | null;
+        };
         /** @description Memories as text for a prompt. */
         Context: {
             text: string;
@@ -800,6 +878,34 @@ export interface components {
             cursor: string | null;
             damaged: string[];
             out_of_scope: components["schemas"]["OutOfScope"][];
+        };
+        /** @description The number of selected memories, and the most frequent values of their fields. */
+        Facets: {
+            total: number;
+            values: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+            distinct: {
+                [key: string]: number;
+            };
+        };
+        /** @description One page of sessions, the latest first, and the cursor of the next page (None: no more). */
+        SessionsPage: {
+            sessions: components["schemas"]["SessionSummary"][];
+            cursor: string | null;
+        };
+        /** @description A session of one user of one environment. */
+        SessionSummary: {
+            environment: string;
+            user_id: string | null;
+            id: string;
+            size: number;
+            /** Format: date-time */
+            start: string;
+            /** Format: date-time */
+            end: string;
         };
         /** @description Counts of the live memories visible in a scope. */
         Stats: {
@@ -830,6 +936,9 @@ export interface components {
             memory: components["schemas"]["Memory"];
             changed: string[];
             until: string | null;
+            activations: {
+                [key: string]: number;
+            };
         };
         /** @description One page of problems. */
         ReviewPage: {
@@ -860,10 +969,11 @@ export interface components {
             forgotten: number;
             recalled: number;
         };
-        /** @description One page of the recall log: its entries, newest first, and the cursor of the next page (None: no more). */
+        /** @description One page of the recall log. */
         RecallLogPage: {
             recalls: components["schemas"]["LoggedRecall"][];
             cursor: string | null;
+            kept_seconds: number | null;
         };
         /** @description An entry of the recall log. */
         LoggedRecall: {
@@ -908,6 +1018,9 @@ export interface components {
                 [key: string]: string[];
             };
             dry_run: boolean;
+            reasons: {
+                [key: string]: string;
+            };
         };
         /** @description The result of a reflection. */
         ReflectReport: {
@@ -1989,6 +2102,123 @@ export interface components {
              */
             scope?: ("global" | "project") | null;
         };
+        /** @description Return the scores of all memories that `recall` ranks for these arguments, and the best ones not returned. */
+        ScoresRequest: {
+            /** @description the query, in words */
+            query: string;
+            /**
+             * @description maximum number of hits; default: the profile's
+             * @default null
+             */
+            limit?: number | null;
+            /**
+             * @description ranking profile: a name, or one of your own
+             * @default null
+             */
+            profile?: ("salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm") | components["schemas"]["ProfileText"] | null;
+            /**
+             * @description minimum score, on the profile's scale
+             * @default null
+             */
+            min_score?: number | null;
+            /**
+             * @description only memories with all of these tags
+             * @default []
+             */
+            tags?: string[];
+            /**
+             * @description only memories of these kinds
+             * @default []
+             */
+            kinds?: string[];
+            /**
+             * @description only memories in these tiers
+             * @default []
+             */
+            tiers?: ("working" | "episodic" | "semantic")[];
+            /**
+             * @description only memories of these sessions
+             * @default []
+             */
+            sessions?: string[];
+            /**
+             * @description created at or after this time
+             * @default null
+             */
+            since?: (string) | null;
+            /**
+             * @description created before this time
+             * @default null
+             */
+            until?: (string) | null;
+            /**
+             * @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}}
+             * @default {}
+             */
+            where?: {
+                [key: string]: string | number | boolean | null | {
+                    $eq?: string | number | boolean | null;
+                    $ne?: string | number | boolean | null;
+                    $in?: (string | number | boolean | null)[];
+                    $gt?: string | number;
+                    $gte?: string | number;
+                    $lt?: string | number;
+                    $lte?: string | number;
+                };
+            };
+            /**
+             * @description answer as of this time (2026-05-01, 2d)
+             * @default null
+             */
+            as_of?: (string) | null;
+            /**
+             * @description time of the query; default: as_of, or the present
+             * @default null
+             */
+            now?: (string) | null;
+            /**
+             * @description milliseconds for embedding and reranking; then they are skipped
+             * @default null
+             */
+            deadline_ms?: number | null;
+            /**
+             * @description weights of signals that override the profile's, by label
+             * @default null
+             */
+            weights?: {
+                [key: string]: number;
+            } | null;
+            /**
+             * @description the environment, matched exactly; * for any
+             * @default default
+             */
+            environment?: string;
+            /**
+             * @description the project; memories without one are shared by all
+             * @default null
+             */
+            project?: string | null;
+            /**
+             * @description the user; memories without one are shared by all
+             * @default null
+             */
+            user_id?: string | null;
+            /**
+             * @description the agent; memories without one are shared by all
+             * @default null
+             */
+            agent_id?: string | null;
+            /**
+             * @description the session: orders turns, hides nothing
+             * @default null
+             */
+            session_id?: string | null;
+            /**
+             * @description only memories without a project (`global`), or only those of the project (`project`)
+             * @default null
+             */
+            scope?: ("global" | "project") | null;
+        };
         /** @description Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first. */
         ContextRequest: {
             /** @description the query, in words */
@@ -2397,8 +2627,13 @@ export type OutOfScope = components['schemas']['OutOfScope'];
 export type Explanation = components['schemas']['Explanation'];
 export type Waypoint = components['schemas']['Waypoint'];
 export type Part = components['schemas']['Part'];
+export type Scores = components['schemas']['Scores'];
+export type Missed = components['schemas']['Missed'];
 export type Context = components['schemas']['Context'];
 export type Page = components['schemas']['Page'];
+export type Facets = components['schemas']['Facets'];
+export type SessionsPage = components['schemas']['SessionsPage'];
+export type SessionSummary = components['schemas']['SessionSummary'];
 export type Stats = components['schemas']['Stats'];
 export type Version = components['schemas']['Version'];
 export type ReviewPage = components['schemas']['ReviewPage'];
@@ -2428,6 +2663,7 @@ export type RecallRequest = components['schemas']['RecallRequest'];
 export type RecallManyRequest = components['schemas']['RecallManyRequest'];
 export type GraphRecallRequest = components['schemas']['GraphRecallRequest'];
 export type ExplainRequest = components['schemas']['ExplainRequest'];
+export type ScoresRequest = components['schemas']['ScoresRequest'];
 export type ContextRequest = components['schemas']['ContextRequest'];
 export type EndSessionRequest = components['schemas']['EndSessionRequest'];
 export type ConsolidateRequest = components['schemas']['ConsolidateRequest'];
@@ -2458,22 +2694,42 @@ export interface operations {
     list: {
         parameters: {
             query?: {
+                /** @description only memories with these ids, whole or their last 8 characters */
+                ids?: string[];
+                /** @description only memories whose text contains all of these words */
+                words?: string[];
                 /** @description only memories with all of these tags */
                 tags?: string[];
                 /** @description only memories of these kinds */
                 kinds?: string[];
                 /** @description only memories in these tiers */
                 tiers?: ("working" | "episodic" | "semantic")[];
-                /** @description only memories of these sessions */
+                /** @description only memories of these sessions; empty: without a session */
                 sessions?: string[];
                 /** @description only memories of these facts, by their fact_key */
                 fact_keys?: string[];
+                /** @description only memories naming one of these entities */
+                entities?: string[];
+                /** @description only memories that replace, add to or sum up one of these, by whole id */
+                linked_to?: string[];
+                /** @description only memories with one of these statuses; default: live */
+                statuses?: ("live" | "forgotten" | "expired" | "stale")[];
+                /** @description only memories of these projects; empty: without a project */
+                projects?: string[];
+                /** @description only memories of these users; empty: without a user */
+                users?: string[];
+                /** @description only memories of these agents; empty: without an agent */
+                agents?: string[];
                 /** @description created at or after this time */
                 since?: string;
                 /** @description created before this time */
                 until?: string;
                 /** @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}} */
                 where?: string;
+                /** @description field to sort by; default: id, the order of storing */
+                order?: "id" | "created_at" | "updated_at" | "accessed_at" | "importance" | "weight" | "access_count";
+                /** @description the greatest or latest first */
+                descending?: boolean;
                 /** @description maximum number of items on the page */
                 limit?: number;
                 /** @description cursor of the previous page */
@@ -2513,6 +2769,8 @@ export interface operations {
             401: components["responses"]["401"];
             /** @description Forbidden */
             403: components["responses"]["403"];
+            /** @description Not Found */
+            404: components["responses"]["404"];
             /** @description Unprocessable Entity */
             422: components["responses"]["422"];
             /** @description Too Many Requests */
@@ -3163,6 +3421,52 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    scores: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScoresRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scores"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Request Timeout */
+            408: components["responses"]["408"];
+            /** @description Request Entity Too Large */
+            413: components["responses"]["413"];
+            /** @description Unsupported Media Type */
+            415: components["responses"]["415"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Bad Gateway */
+            502: components["responses"]["502"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
     context: {
         parameters: {
             query?: never;
@@ -3205,6 +3509,148 @@ export interface operations {
             500: components["responses"]["500"];
             /** @description Bad Gateway */
             502: components["responses"]["502"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    facets: {
+        parameters: {
+            query?: {
+                /** @description the fields whose values are counted; default: all but entity */
+                fields?: ("project" | "user_id" | "agent_id" | "session_id" | "kind" | "tier" | "status" | "tag" | "entity")[];
+                /** @description maximum number of values of a field */
+                top?: number;
+                /** @description only memories with these ids, whole or their last 8 characters */
+                ids?: string[];
+                /** @description only memories whose text contains all of these words */
+                words?: string[];
+                /** @description only memories with all of these tags */
+                tags?: string[];
+                /** @description only memories of these kinds */
+                kinds?: string[];
+                /** @description only memories in these tiers */
+                tiers?: ("working" | "episodic" | "semantic")[];
+                /** @description only memories of these sessions; empty: without a session */
+                sessions?: string[];
+                /** @description only memories of these facts, by their fact_key */
+                fact_keys?: string[];
+                /** @description only memories naming one of these entities */
+                entities?: string[];
+                /** @description only memories that replace, add to or sum up one of these, by whole id */
+                linked_to?: string[];
+                /** @description only memories with one of these statuses; default: live */
+                statuses?: ("live" | "forgotten" | "expired" | "stale")[];
+                /** @description only memories of these projects; empty: without a project */
+                projects?: string[];
+                /** @description only memories of these users; empty: without a user */
+                users?: string[];
+                /** @description only memories of these agents; empty: without an agent */
+                agents?: string[];
+                /** @description created at or after this time */
+                since?: string;
+                /** @description created before this time */
+                until?: string;
+                /** @description only memories with this metadata: {"plan": "pro", "seats": {"$gte": 5}} */
+                where?: string;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Facets"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Not Found */
+            404: components["responses"]["404"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    sessions: {
+        parameters: {
+            query?: {
+                /** @description only memories whose text contains all of these words */
+                words?: string[];
+                /** @description only memories of these sessions */
+                sessions?: string[];
+                /** @description only memories of these users; empty: without a user */
+                users?: string[];
+                /** @description maximum number of items on the page */
+                limit?: number;
+                /** @description cursor of the previous page */
+                cursor?: string;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionsPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
             /** @description Service Unavailable */
             503: components["responses"]["503"];
         };

@@ -72,6 +72,21 @@ def graph_recall(call: Call, query: QueryText, explain: Explain = False) -> Answ
         return results.recall(engine.graph_recall(query, **call.given), now(engine), explain)
 
 
+@command(app, options=options("scores", "query"))
+def scores(call: Call, query: QueryText) -> Answer:
+    """Count the memories that each stage of a recall drops, and list the best ones that it does not return."""
+    from salience.cli.output import tsv
+
+    with call.engine() as engine:
+        found = engine.scores(query, **call.given)
+    lines = [tsv("candidates", found.candidates), *(tsv(stage, count) for stage, count in found.dropped.items())]
+    lines.append("# id\tscore\tstage\trank\tcontent")
+    lines += [
+        tsv(one.memory.id, f"{one.score:.4f}", one.stage, one.rank or "-", one.memory.content) for one in found.missed
+    ]
+    return Answer(found, lines)
+
+
 @command(app, options=options("context", "query"))
 def context(call: Call, query: QueryText) -> Answer:
     """Print memories quoted as data for a prompt.
@@ -102,6 +117,29 @@ def list_(call: Call) -> Answer:
 
     with call.engine() as engine:
         return results.page(engine.list(**call.given), now(engine))
+
+
+@command(app, options=options("facets"))
+def facets(call: Call) -> Answer:
+    """Count the memories that `list` pages through by the values of their fields, the most frequent first."""
+    from salience.cli.output import tsv
+
+    with call.engine() as engine:
+        found = engine.facets(**call.given)
+    lines = [tsv(name, value or "-", count) for name, values in found.values.items() for value, count in values.items()]
+    return Answer(found, ("# field\tvalue\tmemories", *lines))
+
+
+@command(app, options=options("sessions"))
+def sessions(call: Call) -> Answer:
+    """List sessions with live memories, the latest first: user, number of memories, first and last memory."""
+    from salience.cli.output import tsv
+
+    with call.engine() as engine:
+        found = engine.sessions(**call.given)
+    rows = ((one.id, one.user_id or "-", one.size, one.start, one.end) for one in found.sessions)
+    more = [f"# more: repeat with --cursor '{found.cursor}'"] if found.cursor else []
+    return Answer(found, ("# session\tuser\tmemories\tfirst\tlast", *(tsv(*row) for row in rows), *more))
 
 
 @command(app, options=options("stats"))

@@ -174,7 +174,8 @@ FLAGS: Final = {
 _SPELT: Final = {
     **FLAGS, "session_id": "--session", "tags": "--tag", "kinds": "--kind", "tiers": "--tier", "entities": "--entity",
     "sessions": "--from-session", "fact_keys": "--fact-key", "changed_by": "--by", "budget_tokens": "--budget",
-    "memory_id": "--memory", "source": "--from",
+    "memory_id": "--memory", "source": "--from", "ids": "--id", "words": "--word", "statuses": "--status",
+    "fields": "--field", "projects": "--own-project", "users": "--own-user", "agents": "--own-agent",
 }  # fmt: skip
 """Argument -> its option, if that is not the name with hyphens."""
 _METAVARS: Final = {

@@ -19,7 +19,7 @@ from salience.rank.profile import LIMIT
 from salience.rank.profiles import ProfileLike
 from salience.records import Draft, Filter, Query, Receipt, checks
 from salience.records.ids import ONCE
-from salience.records.query import CONDITIONS, INSTANTS
+from salience.records.query import CHOICES, CONDITIONS, INSTANTS, choices
 from salience.verbs import VERBS, Verb
 from salience.wire.responses import to_json
 
@@ -158,14 +158,17 @@ def _body(verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
             turns = remember.turns(arguments["messages"], keywords.home("default", where))
             messages = [{name: value for f, name in _MESSAGE.items() if (value := getattr(one, f))} for one in turns]
             return {**_checked(where), "messages": to_json(messages)}
+        case "list" | "facets" | "sessions":
+            choices(arguments)
+            return _checked(arguments, without=CHOICES)
         case "update":
             Draft(**{"content": "-", **_picked(arguments, _DRAFT)})
     return _checked(arguments)
 
 
-def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
+def _checked(arguments: dict[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
     scope, level = keywords.scope("default", _picked(arguments, keywords.NAMES))
-    where = Filter(**_picked(arguments, CONDITIONS), level=level)
+    where = Filter(**_picked(arguments, [name for name in CONDITIONS if name not in without]), level=level)
     arguments |= {name: checks.instant(name, value) for name in INSTANTS if (value := arguments.get(name)) is not None}
     if arguments.get("limit") is not None:
         checks.whole("limit", arguments["limit"], 0, LIMIT)

@@ -113,7 +113,7 @@ def consolidate(
         if not dry_run:
             _promote(services, earned, now, UPKEEP)
         promoted = {tier: tuple(step.memory.id for step in earned if step.tier == tier) for tier in UPPER}
-        return ConsolidateReport(examined, promoted, dry_run)
+        return ConsolidateReport(examined, promoted, dry_run, {step.memory.id: step.reason for step in earned})
 
     return retry_stale(attempt)
 

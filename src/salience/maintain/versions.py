@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Final
 
 from salience.ports import Services
-from salience.records import Memory, Scope, Version
+from salience.records import ANY, Memory, Scope, Version
 from salience.remember import versions_of
 from salience.steps import AnswerLimit
 
@@ -35,11 +36,23 @@ def history(services: Services, scope: Scope, id: str) -> tuple[Version, ...]:
         LimitError: the versions are larger than one answer may be.
         NotFoundError: no such memory is visible.
     """
-    memories = [stored.memory for stored in versions_of(services, scope, id)]
+    versions = versions_of(services, scope.widened(), id)
+    memories = [stored.memory for stored in versions]
     AnswerLimit(services, "Export the memory instead: an export has its versions, and no limit.").add(memories)
     changed = [(), *(changed_fields(services, scope, old, new) for old, new in pairwise(memories))]
     ends = [*(memory.changed_at for memory in memories[1:]), None]
-    return tuple(map(Version, memories, changed, ends))
+    *older, last = map(Version, memories, changed, ends)
+    return (*older, replace(last, activations=_activations(scope, versions[-1].activations)))
+
+
+def _activations(scope: Scope, turns: Mapping[str, int]) -> dict[str, int]:
+    """Return session -> turn, for the sessions of the environment and user that a call names."""
+    found = {}
+    for key, turn in turns.items():
+        environment, user, session = key.split("\x1f", 2)
+        if scope.environment in (ANY, environment) and scope.user_id in (ANY, None, user):
+            found[session] = turn
+    return found
 
 
 def changed_fields(services: Services, scope: Scope, old: Memory, new: Memory) -> tuple[str, ...]:

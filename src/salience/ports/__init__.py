@@ -1,6 +1,6 @@
 """Ports: the protocols of stores and models, and the values passed to them (needs and changes)."""
 
-from salience.ports.browsing import FACETS, SESSION, SORTABLE, TAG, After, Facets, Selection, SessionSummary
+from salience.ports.browsing import SESSION, After, Selection
 from salience.ports.changes import (
     Add,
     Adopt,
@@ -61,13 +61,10 @@ from salience.ports.store import (
 
 __all__ = [
     "EDGE",
-    "FACETS",
     "FINGERPRINTED",
     "RAW",
     "SAME_MODEL",
     "SESSION",
-    "SORTABLE",
-    "TAG",
     "TOKEN_FLOOR",
     "UNCALIBRATED",
     "AccessLog",
@@ -87,7 +84,6 @@ __all__ = [
     "Erase",
     "Extract",
     "Extractor",
-    "Facets",
     "FactReader",
     "FullEmbedder",
     "Interval",
@@ -108,7 +104,6 @@ __all__ = [
     "Selection",
     "Services",
     "SessionSpan",
-    "SessionSummary",
     "Statement",
     "Store",
     "Stored",

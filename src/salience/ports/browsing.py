@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final, NamedTuple
 
-from salience.records import Scope
+from salience.records import FACETS, TAG, Facets, Filter, Scope
 
-FACETS: Final = ("project", "user_id", "agent_id", "session_id", "kind", "tier", "status")
-"""Fields with one value per memory whose values are counted; tags are counted too."""
-SORTABLE: Final = ("id", "created_at", "updated_at", "accessed_at", "importance", "weight", "access_count")
-"""Fields to sort by. Ids follow the order of storing. The oldest `accessed_at` is that of memories never recalled."""
 SESSION: Final = "session_id"
-TAG: Final = "tag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Conditions on memories of `browse` and `facets`; all must hold. Verbs take a `records.Filter`.
+    """Conditions on memories of `browse` and `facets`; all must hold.
 
     Attributes:
         scope: of the caller; only visible memories are selected.
+        filter: conditions that a recall takes too. Facets count under `values` instead of `kinds`, `tiers`, `sessions`.
+        ids: whole or short ids; empty: any.
         words: texts that the content must all contain, whatever the case of ASCII letters.
-        tags: tags that the memory must all have.
-        fact_keys: accepted facts; empty: any.
         supersedes: ids, one of which the memory must supersede; empty: any.
         values: name from `FACETS` -> accepted values, "" for memories without one. `status` is `Memory.status`. A name
             that is missing accepts every value.
@@ -36,29 +30,13 @@ class Selection:
     """
 
     scope: Scope
+    filter: Filter = Filter()
+    ids: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    fact_keys: tuple[str, ...] = ()
     supersedes: tuple[str, ...] = ()
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     entities: tuple[str, ...] = ()
     linked_to: tuple[str, ...] = ()
-
-
-class SessionSummary(NamedTuple):
-    """A session of one user of one environment: the number of its memories, and their first and last `created_at`."""
-
-    environment: str
-    user_id: str | None
-    id: str
-    size: int
-    start: datetime
-    end: datetime
-
-    @property
-    def key(self) -> str:
-        """The identity of the session, as in `Scope.session_key`."""
-        return "\x1f".join((self.environment, self.user_id or "", self.id))
 
 
 class After(NamedTuple):
@@ -66,23 +44,6 @@ class After(NamedTuple):
 
     value: float
     id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Facets:
-    """The number of selected memories, and the most frequent values of each facet.
-
-    The numbers of a facet hold under the conditions on the other facets, so they say what another choice would give.
-
-    Attributes:
-        total: number of selected memories.
-        values: name from `FACETS`, or `tag`, -> value -> number of memories; the most frequent first, "" for none.
-        distinct: the same names -> number of all distinct values.
-    """
-
-    total: int
-    values: Mapping[str, Mapping[str, int]]
-    distinct: Mapping[str, int]
 
 
 def counted(groups: Iterable[tuple[tuple[str, ...], int]], selection: Selection) -> tuple[int, dict[str, Counter[str]]]:

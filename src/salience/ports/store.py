@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from salience.batch import Batch, Tokens
 from salience.errors import DamagedError
-from salience.ports.browsing import After, Facets, Selection, SessionSummary
+from salience.ports.browsing import After, Selection
 from salience.ports.changes import Answered, Change, Erase, LogRecall, Stored, Touch
 from salience.ports.models import (
     UNCALIBRATED,
@@ -24,7 +24,17 @@ from salience.ports.models import (
     Summariser,
 )
 from salience.ports.needs import Need, SessionSpan
-from salience.records import Filter, Finding, LoggedRecall, Memory, OutOfScope, Receipt, Scope
+from salience.records import (
+    Facets,
+    Filter,
+    Finding,
+    LoggedRecall,
+    Memory,
+    OutOfScope,
+    Receipt,
+    Scope,
+    SessionSummary,
+)
 from salience.text import Tokeniser
 
 
@@ -225,11 +235,18 @@ class Store(Protocol):
         ...
 
     def browse(
-        self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
+        self,
+        selection: Selection,
+        order: str,
+        limit: int,
+        *,
+        ascending: bool = False,
+        after: After | None = None,
+        passed: list[DamagedError] | None = None,
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order` (one of `SORTABLE`), then by id.
 
-        `after` continues behind a memory. Both keys descend unless `ascending`.
+        `after` continues behind a memory. Both keys descend unless `ascending`. `passed` is as in `scan`.
         """
         ...
 

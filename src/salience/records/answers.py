@@ -355,6 +355,37 @@ class Explanation:
         return f"Explanation([{short_id(self.id)}] {self.stage}{rank}: {' '.join([self.reason, *change])})"
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A memory that a recall does not return: its score, the stage that dropped it, and its rank, if it was ranked."""
+
+    memory: Memory
+    stage: str
+    score: float
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of all candidates of a recall.
+
+    Attributes:
+        candidates: number of ranked memories.
+        dropped: stage, as in `Explanation` -> number of memories that it dropped, in the order of the stages.
+        histogram: numbers of scored memories in equal bins from 0 to `high`.
+        high: the greatest score.
+        cut: the least score in the answer; None for an empty answer.
+        missed: the best memories that are not returned, best first.
+    """
+
+    candidates: int
+    dropped: Mapping[str, int]
+    histogram: tuple[int, ...]
+    high: float
+    cut: float | None
+    missed: tuple[Missed, ...]
+
+
 Label = Literal["duplicate", "update", "contradiction", "related"]
 """Relation of a new memory to a similar older one."""
 

@@ -111,6 +111,20 @@ def names(field: str, value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(_several(field, value))))
 
 
+def own(field: str, value: object) -> tuple[str, ...]:
+    """Return a tuple of distinct names of a coordinate; an empty one stands for memories without it."""
+    items = enumerate(_several(field, value))
+    return tuple(dict.fromkeys("" if item == "" else name(f"{field}[{index}]", item) for index, item in items))
+
+
+def few(field: str, values: tuple[str, ...], most: int) -> tuple[str, ...]:
+    """Return `values` if there are at most `most`."""
+    if len(values) > most:
+        count = f"{len(values):,} texts"
+        raise InputError(field, Words(f"a list of {count}"), f"Give at most {most:,}.", f"has {count}")
+    return values
+
+
 def labels(field: str, value: object) -> tuple[str, ...]:
     """Return tags or entities: distinct names, at most `LABELS_LIMIT` names and `LABELS_SIZE` bytes together."""
     clean = names(field, value)

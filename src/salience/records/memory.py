@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from salience.errors import InputError
 from salience.records import checks
@@ -16,6 +16,9 @@ KINDS: Final = ("fact", "rule", "decision", "feedback", "context", "bootstrap", 
 """Kinds with a meaning of their own; any other name is accepted too."""
 TIERS: Final = ("working", "episodic", "semantic")
 """Tiers in the order of promotion."""
+Status = Literal["live", "forgotten", "expired", "stale"]
+"""Whether recalls return a memory, or why not."""
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 CHANGES: Final = (
     "create", "update", "supersede", "forget", "restore", "promote", "expire", "reflect", "stale",
 )  # fmt: skip
@@ -25,6 +28,8 @@ FACT: Final = "fact"
 """Values of `Relation.by` that leave no doubt."""
 RELATIONS: Final = ("replaces", "repeats", "adds")
 """What a memory can be to an older one."""
+LIKELY: Final = 0.5
+"""Probability from which a memory is shown as replaced."""
 SCOPE_LEVELS: Final = ("global", "project")
 """mememory's two levels of scope."""
 
@@ -413,7 +418,7 @@ class Memory:
         return tuple(one.id for one in self.relations or () if one.kind == "replaces")
 
     @property
-    def status(self) -> Literal["live", "forgotten", "expired", "stale"]:
+    def status(self) -> Status:
         """`live`, or why recalls do not return the memory.
 
         A memory whose time to live is over stays `live` until upkeep runs; recalls leave it out at once.

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from salience.errors import InputError
 from salience.records import checks, where
-from salience.records.memory import SCOPE_LEVELS, TIERS, Memory, Scope
+from salience.records.memory import SCOPE_LEVELS, STATUSES, TIERS, Memory, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,33 @@ class Filter:
 
 CONDITIONS: Final = tuple(item.name for item in fields(Filter) if item.name != "level")
 """Arguments of verbs that are fields of a filter."""
+CHOICES: Final = {
+    "projects": "project", "users": "user_id", "agents": "agent_id", "sessions": "session_id", "kinds": "kind",
+    "tiers": "tier", "statuses": "status",
+}  # fmt: skip
+"""Arguments of `list` with accepted values -> the field. The values of a coordinate may be empty: it is not set."""
 INSTANTS: Final = ("since", "until", "now", "as_of")
 """Arguments of verbs that are instants: of a filter, and of a query."""
+
+
+def choices(given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return field -> accepted values, from those of `CHOICES` that are given and not empty.
+
+    Raises:
+        InputError: a value that no memory can have.
+    """
+    found = {
+        field: (checks.names if field in _NEVER_EMPTY else checks.own)(name, given[name])
+        for name, field in CHOICES.items()
+        if given.get(name, ()) != ()
+    }
+    for name, known in (("tiers", TIERS), ("statuses", STATUSES)):
+        for value in found.get(CHOICES[name], ()):
+            checks.choice(name, value, known)
+    return {field: values for field, values in found.items() if values}
+
+
+_NEVER_EMPTY: Final = ("kind", "tier", "status")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from salience.records.answers import LoggedRecall
 from salience.records.memory import Memory, OutOfScope
+
+FACETS: Final = ("project", "user_id", "agent_id", "session_id", "kind", "tier", "status")
+"""Fields with one value per memory whose values are counted."""
+TAG: Final = "tag"
+ENTITY: Final = "entity"
+SORTABLE: Final = ("id", "created_at", "updated_at", "accessed_at", "importance", "weight", "access_count")
+"""Fields to sort by. Ids follow the order of storing. The oldest `accessed_at` is that of memories never recalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +23,7 @@ class Page:
     """One page of a listing.
 
     Attributes:
-        memories: ordered by id.
+        memories: in the order that the call asks for.
         cursor: of the next page; None: this is the last one.
         damaged: ids of memories on this page that cannot be read; `salience doctor` says why.
         out_of_scope: as in `Recall`, if the listing is empty.
@@ -45,11 +52,67 @@ def _counted(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Facets:
+    """The number of selected memories, and the most frequent values of their fields.
+
+    The numbers of a field hold under the conditions on the other fields, so they say what another choice would give.
+
+    Attributes:
+        total: number of selected memories.
+        values: `project`, `user_id`, `agent_id`, `session_id`, `kind`, `tier`, `status`, `tag` or `entity` -> value ->
+            number of memories; the most frequent first, "" for memories without a value.
+        distinct: the same names -> number of all distinct values.
+    """
+
+    total: int
+    values: Mapping[str, Mapping[str, int]]
+    distinct: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session of one user of one environment.
+
+    Attributes:
+        environment, user_id, id: the session; None for a session without a user.
+        size: number of its memories that meet the conditions.
+        start, end: their first and last `created_at`.
+    """
+
+    environment: str
+    user_id: str | None
+    id: str
+    size: int
+    start: datetime
+    end: datetime
+
+    @property
+    def key(self) -> str:
+        """The identity of the session, as in `Scope.session_key`."""
+        return "\x1f".join((self.environment, self.user_id or "", self.id))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsPage:
+    """One page of sessions, the latest first, and the cursor of the next page (None: no more)."""
+
+    sessions: tuple[SessionSummary, ...]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RecallLogPage:
-    """One page of the recall log: its entries, newest first, and the cursor of the next page (None: no more)."""
+    """One page of the recall log.
+
+    Attributes:
+        recalls: its entries, newest first.
+        cursor: of the next page; None: no more.
+        kept_seconds: how long new entries are kept; None: recalls are not logged.
+    """
 
     recalls: tuple[LoggedRecall, ...]
     cursor: str | None = None
+    kept_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +151,13 @@ class Version:
         memory: the memory at the end of this version.
         changed: names of the fields that this version changed; empty for the first.
         until: when the next version began; None for the current one.
+        activations: in `history`, of the current version: session in which a recall primed the memory -> the turn.
     """
 
     memory: Memory
     changed: tuple[str, ...]
     until: datetime | None
+    activations: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +240,13 @@ class ConsolidateReport:
         examined: number of memories in the tiers below `semantic`.
         promoted: tier -> ids of the memories promoted to it.
         dry_run: whether nothing was written.
+        reasons: id of a promoted memory -> the reason.
     """
 
     examined: int
     promoted: Mapping[str, tuple[str, ...]]
     dry_run: bool = False
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from salience.ports import Near as NearVectors
 from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.stages import State, expired, superseded
-from salience.records import Contradiction, Label, Memory, Scope
-from salience.relations import LIKELY, NEAREST, RELATED
+from salience.records import LIKELY, Contradiction, Label, Memory, Scope
+from salience.relations import NEAREST, RELATED
 from salience.text import one_line
 
 LISTED: Final = 10

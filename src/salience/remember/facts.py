@@ -9,9 +9,8 @@ from typing import Final
 
 from salience.extract.distinctions import stated_time
 from salience.ports import Need, Services, Stored
-from salience.records import Draft, Filter, Memory, Scope
+from salience.records import LIKELY, Draft, Filter, Memory, Scope
 from salience.records.ids import ONCE
-from salience.relations import LIKELY
 from salience.remember.conflicts import DISMISSED, Near
 from salience.steps import scan
 from salience.text import same_text

@@ -20,9 +20,9 @@ from salience.errors import (
 )
 from salience.ports import Answered, Derive, Revise, Selection, Services, Stored
 from salience.rank.profile import Profile
-from salience.records import CALLER, FACT, UNSET, Draft, Memory, Receipt, Relation, Scope, checks
+from salience.records import CALLER, FACT, LIKELY, UNSET, Draft, Memory, Receipt, Relation, Scope, checks
 from salience.records.ids import short_id
-from salience.relations import LIKELY, MOST, replacements, surest_first
+from salience.relations import MOST, replacements, surest_first
 from salience.remember.conflicts import DISMISSED, Near, neighbours
 from salience.remember.drafts import clean, derive, project_fact_key, user_of
 from salience.remember.facts import current, recency, stored_facts, with_written

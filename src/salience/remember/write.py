@@ -16,9 +16,9 @@ from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
 from salience.ports import Add, Derive, Revise, Selection, Services, Stored, Touch, touched
 from salience.rank.profile import Profile
-from salience.records import CALLER, FACT, Contradiction, Draft, Memory, Receipt, Relation, Scope
+from salience.records import CALLER, FACT, LIKELY, Contradiction, Draft, Memory, Receipt, Relation, Scope
 from salience.records.ids import short_id
-from salience.relations import LIKELY, MOST, NEAREST, relate, surest_first
+from salience.relations import MOST, NEAREST, relate, surest_first
 from salience.remember.conflicts import Near, are_dismissed, conflict_warning, contradictions, neighbours
 from salience.remember.drafts import clean, derive
 from salience.remember.facts import (

@@ -23,7 +23,9 @@ from salience.verbs import Verb
 from salience.wire.requests import ProfileText, VerbRequest
 
 _BATCHES: Final = ("drafts", "messages", "ids")
-_NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions", "fact_keys")
+_NAME_LISTS: Final = (
+    "tags", "entities", "kinds", "tiers", "sessions", "fact_keys", "words", "linked_to", "projects", "users", "agents",
+)  # fmt: skip
 NAMES_LIMIT: Final = 1000
 """Maximum number of names in a list."""
 OVERHEAD: Final = 800
@@ -182,7 +184,7 @@ def _redacted(result: Any, arguments: Mapping[str, Any]) -> Any:
         case SessionReport():
             return replace(result, promoted=())
         case ConsolidateReport():
-            return replace(result, examined=0, promoted=dict.fromkeys(result.promoted, ()))
+            return replace(result, examined=0, promoted=dict.fromkeys(result.promoted, ()), reasons={})
     return result
 
 
@@ -262,7 +264,7 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
                 raise ForbiddenError(f"{argument} is outside the bound of this key, {_bound_text(grant)}.")
     scope = {name: value for name, value in {**arguments, **where}.items() if name in keywords.NAMES}
     ids = [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ()
-    changed = [(memory_id, scope) for memory_id in ids]
+    changed = [(memory_id, scope) for memory_id in ids if verb.right != "read"]
     for _, draft in _with_drafts(arguments):
         if draft.get("supersedes") is not None:
             own = {name: value for name, value in draft.items() if name in keywords.NAMES}

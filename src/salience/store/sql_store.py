@@ -43,7 +43,6 @@ from salience.ports import (
     Counts,
     Derive,
     Erase,
-    Facets,
     Interval,
     Lease,
     LogRecall,
@@ -53,12 +52,22 @@ from salience.ports import (
     Revision,
     RevisionFilter,
     Selection,
-    SessionSummary,
     Stored,
     Touch,
 )
-from salience.ports.browsing import SESSION, TAG, counted, facets
-from salience.records import ANY, Filter, LoggedRecall, Memory, Receipt, Relation, Scope
+from salience.ports.browsing import SESSION, counted, facets
+from salience.records import (
+    ANY,
+    TAG,
+    Facets,
+    Filter,
+    LoggedRecall,
+    Memory,
+    Receipt,
+    Relation,
+    Scope,
+    SessionSummary,
+)
 from salience.records.ids import SHORT
 from salience.records.where import conditions
 from salience.store import rows, statements
@@ -774,12 +783,18 @@ class SQLStore(ABC):
         return self._read(scope.tenant, read)
 
     def browse(
-        self, selection: Selection, order: str, limit: int, *, ascending: bool = False, after: After | None = None
+        self,
+        selection: Selection,
+        order: str,
+        limit: int,
+        *,
+        ascending: bool = False,
+        after: After | None = None,
+        passed: list[DamagedError] | None = None,
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
-        query = statements.browse(selection, order, limit, ascending, after)
         return self._query(
-            selection.scope.tenant, lambda reader: list(map(to_memory, reader.execute(query).mappings()))
+            selection.scope.tenant, lambda reader: _browse(reader, selection, order, limit, ascending, after, passed)
         )
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
@@ -945,6 +960,32 @@ def _scan(
                 found += (*before.get(newest.memory.id, ()), newest)
                 left -= 1
         after = ids[-1] if ids else after
+    return found
+
+
+def _browse(
+    reader: Connection,
+    selection: Selection,
+    order: str,
+    limit: int,
+    ascending: bool,
+    after: After | None,
+    passed: list[DamagedError] | None,
+) -> list[Memory]:
+    """Return a page of selected memories."""
+    found, rows_read = list[Memory](), limit
+    while rows_read and len(found) < limit:
+        query = statements.browse(selection, order, limit - len(found), ascending, after)
+        page = reader.execute(query).mappings().all()
+        for row in page:
+            try:
+                found.append(to_memory(row))
+            except DamagedError as error:
+                if passed is None or error.id is None:  # without an id, the next page has no start
+                    raise
+                passed.append(error)
+        rows_read = len(page) if passed else 0
+        after = After(0 if order == "id" else page[-1][order] or 0, page[-1]["id"]) if page else after
     return found
 
 

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
@@ -18,12 +18,10 @@ from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
 from salience.ports import (
-    FACETS,
     Adopt,
     Change,
     Counts,
     Erase,
-    Facets,
     Model,
     Need,
     Selection,
@@ -31,7 +29,7 @@ from salience.ports import (
     Stored,
 )
 from salience.ports.browsing import facets
-from salience.records import Finding, OutOfScope, Receipt, Scope
+from salience.records import FACETS, Facets, Filter, Finding, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file, statements
 from salience.store.index import Activations, Index, facet_counts, gather, out_of_scope, sessions, speakers
 from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pruned, pinning, write_meta
@@ -241,7 +239,8 @@ class SQLiteStore(SQLStore):
 
         The index counts the live memories. It has no texts, facts or links: a statement applies conditions on these.
         """
-        is_indexed = replace(selection, tags=(), values={}) == Selection(scope=selection.scope)
+        indexed = Selection(scope=selection.scope, filter=Filter(tags=selection.filter.tags), values=selection.values)
+        is_indexed = selection == indexed
         with self._transaction() as reader:
             index, _ = self._index(reader, selection.scope.tenant)
             ids = None if is_indexed else json.loads(reader.execute(statements.ids(selection)).scalar_one())

@@ -43,8 +43,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-from salience.ports import FACETS, SESSION, After, RevisionFilter, Selection
-from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
+from salience.ports import SESSION, After, RevisionFilter, Selection
+from salience.records import ANY, FACETS, NARROWING, Coordinate, Filter, Scope
 from salience.records.where import ORDERED, Condition, kind_of
 from salience.records.where import conditions as conditions_of
 from salience.store.rows import RECORD, STORED
@@ -277,8 +277,12 @@ _FACETS: Final = {
 def browse(selection: Selection, order: str, limit: int, ascending: bool, after: After | None) -> Select[Any]:
     """Return the selected memories, sorted by a column, then by id."""
     conditions = [*_containing(selection, in_order=order == "id"), *_chosen(selection)]
-    column = func.coalesce(memories.c[order], 0) if order == "accessed_at" else memories.c[order]
-    keys = [memories.c.id] if order == "id" else [column, memories.c.id]
+    column: ColumnElement[Any] = memories.c[order]
+    if order == "accessed_at":
+        column = func.coalesce(column, 0)
+    if order == "id" and selection.filter.fact_keys:
+        column = memories.c.id + ""  # lets SQLite use the index of facts
+    keys = [column] if order == "id" else [column, memories.c.id]
     if after is not None:
         beyond = memories.c.id > after.id if ascending else memories.c.id < after.id
         if order != "id":
@@ -347,19 +351,18 @@ def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> S
 def _containing(selection: Selection, *, in_order: bool = False, gone: bool | None = None) -> Conditions:
     """Return the conditions of a selection but its values; `gone`: and that the memory is not live, or that it is.
 
-    Unless an index gives the order or the facts, SQLite is to read the table from end to end: an index of all rows is
-    slower.
+    Unless an index gives the order, the facts or the ids, SQLite is to read the table from end to end: an index of all
+    rows is slower.
     """
     seen = visible(selection.scope)
-    if not in_order and not selection.fact_keys:
+    if not (in_order or selection.filter.fact_keys or selection.ids):
         seen[0] = _Unindexed(memories.c.tenant) == selection.scope.tenant
     words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
-    links = {"fact_key": selection.fact_keys, "supersedes": selection.supersedes}
-    named = [memories.c[name].in_(accepted) for name, accepted in links.items() if accepted]
-    tags = [_Holds(memories.c.tags, literal(tag)) for tag in selection.tags]
-    at = memories.c.forgotten_at
+    ids, at = selection.ids, memories.c.forgotten_at
+    named: Conditions = [or_(memories.c.id.in_(ids), memories.c.short_id.in_(ids))] if ids else []
+    named += [memories.c.supersedes.in_(selection.supersedes)] if selection.supersedes else []
     state = [] if gone is None else [at.is_not(None) if gone else at.is_(None)]
-    return [*seen, *words, *named, *tags, *_connected(selection), *state]
+    return [*seen, *words, *named, *accepted(selection.filter), *_connected(selection), *state]
 
 
 def _connected(selection: Selection) -> Conditions:

@@ -26,7 +26,10 @@ from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse
 from salience.wire.responses import Schemas, to_json
 
-FOR_PROGRAMS: Final = ("key", "memory_type", "now", "deadline_ms", "weights")
+FOR_PROGRAMS: Final = (
+    "key", "memory_type", "now", "deadline_ms", "weights", "ids", "linked_to", "statuses", "projects", "users",
+    "agents", "order", "descending",
+)  # fmt: skip
 """Arguments that tools leave out."""
 _PROFILE: Final[Mapping[str, Any]] = {
     "type": "string",

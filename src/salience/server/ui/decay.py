@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Batch, Floats
-from salience.ports import Need
+from salience.extract.reading import Reading
 from salience.rank import profiles
+from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile, Term
 from salience.rank.signals import SIGNALS
-from salience.records import TIERS, Memory, Scope
+from salience.records import TIERS, Memory
 
 STEPS: Final = 24
 """Points of a curve."""
@@ -38,13 +39,12 @@ def curves(
     """
     if not memories:
         return []
-    batch = _batch(memories)
-    scope, found = Scope(), list[Floats]()
+    batch, found = _batch(memories), list[Floats]()
     for step in range(steps):
         at = now + timedelta(days=days * step / (steps - 1))
-        need, values = Need(scope=scope, now=at), np.ones(len(memories))
+        criteria, values = Criteria(reading=Reading(now=at)), np.ones(len(memories))
         for term in fading(profile):
-            values = values * SIGNALS[term.signal].formula(batch, need, **term.parameters)
+            values = values * SIGNALS[term.signal].formula(batch, criteria, **term.parameters)
         found.append(values)
     return [list(map(float, column)) for column in np.array(found).T]
 

@@ -15,7 +15,6 @@ from fastapi import Depends, Request
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, Words
 from salience.rank.profile import Profile
 from salience.records import ANY, Grant
@@ -96,13 +95,12 @@ class Page:
             ForbiddenError: the key does not allow this.
             SalienceError: errors of the verb.
         """
-        return self.apply(VERBS[verb], getattr(Engine, verb), **arguments)
+        scope = {name: value for name, value in self.scope.items() if name in VERBS[verb].arguments}
+        return self.site.gate.call(self.grant, VERBS[verb], {**scope, **arguments})
 
-    def apply(self, verb: Verb, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        """As `call`, with a function of the caller's engine and the arguments in place of the engine's method."""
-        fields = verb.request.model_fields
-        scope = {name: value for name, value in self.scope.items() if name in fields}
-        return self.site.gate.apply(self.grant, verb, {**scope, **arguments}, function)
+    def apply(self, verb: Verb, function: Callable[..., Any], /) -> Any:
+        """Return the result of a function of the caller's engine, under the rights and bounds of a verb."""
+        return self.site.gate.apply(self.grant, verb, {}, function)
 
     def may(self, verb: str | Verb) -> bool:
         """Return whether the caller's key has the rights for a verb, and no bound that excludes it.

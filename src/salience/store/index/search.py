@@ -34,8 +34,8 @@ from salience.batch import (
     cosines,
     offsets_of,
 )
-from salience.ports import FACETS, TAG, Need, Pruning, Selection, SessionSpan
-from salience.records import NARROWING, TIERS, Filter, OutOfScope, Scope
+from salience.ports import Need, Pruning, Selection, SessionSpan
+from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, Scope
 from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
 from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
@@ -626,7 +626,7 @@ def facet_counts(
     texts |= {name: [text or "" for text in list(codes.coded[name])] for name in FACETS if name in codes.coded}
     numbers = {name: slots[name] if name in slots.arrays else np.zeros(slots.length, np.int8) for name in FACETS}
     seen = visible(index, selection.scope)
-    for accepted in [index.tags.find([codes.tags.get(tag, -1)])[1] for tag in selection.tags]:
+    for accepted in [index.tags.find([codes.tags.get(tag, -1)])[1] for tag in selection.filter.tags]:
         seen &= _mask(slots.length, accepted)
     if ids is not None:
         found = index.slots_of(ids)

@@ -10,21 +10,14 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience import keywords
-from salience.engine import Engine
-from salience.errors import InputError
-from salience.ports import FACETS, TAG, After, Facets, Selection
 from salience.rank import profiles
-from salience.records import Memory, Recall, checks
-from salience.records.ids import ID
-from salience.relations import with_replacements
+from salience.records import FACETS, TAG, Facets, Memory, Recall, checks
+from salience.records import Page as Listing
+from salience.records.query import CHOICES
 from salience.server.ui import decay
 from salience.server.ui.page import BASE, Page, Visit
-from salience.verbs import VERBS
 
 router = APIRouter()
-BROWSE: Final = replace(VERBS["list"], name="browse")
-"""For the rights and bounds of the caller; `browse` and `count` are no verbs of the API."""
 PAGE: Final = 50
 HITS: Final = 50
 """Memories of a recall."""
@@ -59,8 +52,8 @@ def show(page: Visit) -> Response:
 @router.get("/facets")
 def show_facets(page: Visit) -> Response:
     """Return the filters with their counts, which take longer than the memories."""
-    page, selection = replace(page, path=f"{BASE}/"), _selection(page)
-    is_filtered = _is_filtered(page, selection)
+    page = replace(page, path=f"{BASE}/")
+    is_filtered = _is_filtered(page)
     return page.render(
         "views/explorer_facets.html", LABELS=LABELS, NONE=NONE, facets=_counts(page), is_filtered=is_filtered
     )
@@ -81,101 +74,48 @@ def _search(page: Page) -> dict[str, Any]:
         recall, found = _recall(page, query, selection)
         memories, cursor = [hit.memory for hit in recall], None
     else:
-        memories, cursor = _browse(page, selection, sort, order)
+        listed: Listing = page.call(
+            "list", **selection, order=sort, descending=order == "desc", limit=PAGE, cursor=page.query.get("cursor")
+        )
+        memories, cursor = list(listed.memories), listed.cursor
     return {
         "q": query, "mode": mode, "sort": sort, "order": order, "decay": faded, "FADING": fading, "SORTS": SORTS,
         "LABELS": LABELS, "NONE": NONE, "memories": memories, "cursor": cursor, "facets": found, "recall": recall,
         "hits": {hit.memory.id: hit for hit in recall or ()},
         "best": max((hit.score for hit in recall or ()), default=1.0),
-        "curves": decay.curves(memories, profiles.load(faded), page.now), "is_filtered": _is_filtered(page, selection),
+        "curves": decay.curves(memories, profiles.load(faded), page.now), "is_filtered": _is_filtered(page),
     }  # fmt: skip
 
 
 def _selection(page: Page) -> dict[str, Any]:
-    """Return the fields of `Selection` but the scope."""
-    values = {name: tuple(page.query.getlist(f"f_{name}")) for name in FACETS}
-    values = {name: chosen for name, chosen in values.items() if chosen}
+    """Return the conditions of `list` and `facets` that the URL names."""
     words = page.query.get("q", "").split() if page.query.get("mode", "text") == "text" else []
-    return {
-        "words": tuple(words[:20]),
-        "tags": tuple(page.query.getlist("f_tag")),
-        "entities": entities_of(page),
-        "values": values if "status" in values else {**values, "status": ("live",)},
-    }
+    chosen = {name: page.query.getlist(f"f_{field}") for name, field in CHOICES.items()}
+    chosen |= {"tags": page.query.getlist("f_tag"), "entities": page.query.getlist(ENTITY), "words": words[:20]}
+    return {name: values for name, values in chosen.items() if values}
 
 
-def entities_of(page: Page) -> tuple[str, ...]:
-    """Return the entities of the URL, of which a memory must name one."""
-    return tuple(page.query.getlist(ENTITY))
-
-
-def _is_filtered(page: Page, selection: dict[str, Any]) -> bool:
+def _is_filtered(page: Page) -> bool:
     named = any(page.query.get(name) is not None for name in (*(f"f_{facet}" for facet in (*FACETS, TAG)), ENTITY))
-    return named or bool(selection["words"]) or bool(page.query.get("q"))
+    return named or bool(page.query.get("q"))
 
 
 def _counts(page: Page) -> Facets:
     """Return the facets, with more values of the one that the URL names."""
-    selection, wide = _selection(page), page.query.get("facet")
-
-    def count(engine: Engine, **where: Any) -> Facets:
-        scope = keywords.scope(engine.services.tenant, where)[0]
-        engine.services.access_log.flush()
-        return engine.services.store.facets(Selection(scope=scope, **selection), MANY if wide else TOP)
-
-    found: Facets = page.apply(BROWSE, count)
+    wide = page.query.get("facet")
+    found: Facets = page.call("facets", **_selection(page), top=MANY if wide else TOP)
     if not wide:
         return found
     cut = {name: values if name == wide else dict(list(values.items())[:TOP]) for name, values in found.values.items()}
     return Facets(found.total, cut, found.distinct)
 
 
-def _browse(page: Page, chosen: dict[str, Any], sort: str, order: str) -> tuple[list[Memory], str | None]:
-    """Return a page of memories, and the cursor of the next page."""
-    after = _after(page.query.get("cursor"))
-
-    def browse(engine: Engine, **where: Any) -> list[Memory]:
-        services = engine.services
-        services.access_log.flush()
-        selection = Selection(scope=keywords.scope(services.tenant, where)[0], **chosen)
-        found = services.store.browse(selection, sort, PAGE + 1, ascending=order == "asc", after=after)
-        return with_replacements(services, selection.scope, found)
-
-    found: list[Memory] = page.apply(BROWSE, browse)
-    if len(found) <= PAGE:
-        return found, None
-    last = found[PAGE - 1]
-    return found[:PAGE], f"{_sortable(last, sort)!r}:{last.id}"
-
-
-def _sortable(memory: Memory, sort: str) -> float:
-    value = 0 if sort == "id" else getattr(memory, sort) or 0
-    return value if isinstance(value, int | float) else round(value.timestamp() * 1_000_000)
-
-
-def _after(cursor: str | None) -> After | None:
-    if not cursor:
-        return None
-    number, _, last = cursor.partition(":")
-    try:
-        value = float(number)
-    except ValueError:
-        value = -1.0
-    if not (0 <= value < 2**53) or not ID.fullmatch(last):
-        raise InputError("cursor", cursor, "Go back to the first page.", "is not the cursor of a page")
-    return After(value, last)
-
-
 def _recall(page: Page, query: str, selection: dict[str, Any]) -> tuple[Recall, Facets]:
     """Return the hits for a question that the filters accept, and the counts of the hits."""
-    values: dict[str, tuple[str, ...]] = selection["values"]
-    filters = {
-        "kinds": list(values.get("kind", ())), "tiers": list(values.get("tier", ())), "tags": list(selection["tags"]),
-        "sessions": [name for name in values.get("session_id", ()) if name],
-    }  # fmt: skip
+    filters = {name: [one for one in selection.get(name, ()) if one] for name in ("kinds", "tiers", "tags", "sessions")}
     recall: Recall = page.call("recall", query=query, limit=HITS, dry_run=True, **filters)
-    own = {name: chosen for name, chosen in values.items() if name in ("project", "user_id", "agent_id")}
-    entities = set(selection["entities"])
+    own = {CHOICES[name]: selection[name] for name in ("projects", "users", "agents") if name in selection}
+    entities = set(selection.get("entities", ()))
     hits = tuple(
         hit
         for hit in recall

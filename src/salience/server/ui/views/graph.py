@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience import keywords
-from salience.engine import Engine
-from salience.ports import SESSION, Selection
-from salience.records import Memory, Scope, checks
+from salience.records import ENTITY, STATUSES, Facets, Memory, checks
 from salience.server.ui import neighbourhood as near
 from salience.server.ui.neighbourhood import Graph, Node
 from salience.server.ui.page import Page, Visit
-from salience.server.ui.views.explorer import BROWSE
 
 router = APIRouter()
 ENTITIES: Final = 10
@@ -24,7 +20,8 @@ MEMORIES: Final = 12
 """Maximum number of memories of one entity."""
 TOP: Final = 60
 """Entities on the page without a centre."""
-LIVE: Final = {"status": ("live",)}
+COUNTED: Final = 100_000
+"""Maximum number of entities that are counted."""
 
 
 @router.get("/graph")
@@ -32,32 +29,27 @@ def show(page: Visit) -> Response:
     """Return the graph around the memory or the entity of the URL, or the most frequent entities."""
     if memory_id := page.query.get("memory", "").strip():
         memory: Memory = page.call("history", id=memory_id)[-1].memory
-        found = page.apply(BROWSE, lambda engine, **where: around_memory(engine, _scope(engine, where), memory))
+        found = around_memory(page, memory)
         return _render(page, found, memory=memory)
     if entity := page.query.get("entity", "").strip():
         name = checks.name("entity", entity)
-        found = page.apply(BROWSE, lambda engine, **where: around_entity(engine, _scope(engine, where), name))
+        found = around_entity(page, name)
         return _render(page, found, entity=name)
     part = page.query.get("q", "").strip().casefold()
-    counts: dict[str, int] = page.apply(
-        BROWSE,
-        lambda engine, **where: engine.services.store.count_entities(
-            Selection(scope=_scope(engine, where), values=LIVE)
-        ),
-    )
-    named = [item for item in counts.items() if part in item[0].casefold()]
+    counts: Facets = page.call("facets", fields=[ENTITY], top=COUNTED)
+    named = [item for item in counts.values[ENTITY].items() if part in item[0].casefold()]
     return page.render("views/graph.html", found=None, entities=named[:TOP], total=len(named), memory=None, entity=None)
 
 
-def around_memory(engine: Engine, scope: Scope, memory: Memory) -> Graph:
+def around_memory(page: Page, memory: Memory) -> Graph:
     """Return the graph around a memory: its links, entities and session, and the memories that these lead to."""
-    store, key = engine.services.store, memory.id
+    key = memory.id
     ids = [one for one in (*memory.replaced_ids, memory.reflection, *memory.sources) if one][:MEMORIES]
-    older = [versions[-1].memory for one in ids if (versions := store.history(scope, one))]
-    newer = store.browse(Selection(scope=scope, linked_to=(key,)), "id", MEMORIES)
+    older = page.call("list", ids=ids, statuses=STATUSES) if ids else ()
+    newer = page.call("list", linked_to=[key], statuses=STATUSES, descending=True, limit=MEMORIES)
     linked = [one for one in {one.id: one for one in (*older, *newer)}.values() if one.id != key]
     names = memory.entities[:ENTITIES]
-    naming, totals = _naming(engine, scope, names)
+    naming, totals = _naming(page, names)
     first = [near.of_memory(memory, 0, None), *(near.of_memory(one, 1, key) for one in linked)]
     first += [near.of_entity(name, 1, key) for name in names]
     branches = {
@@ -66,18 +58,17 @@ def around_memory(engine: Engine, scope: Scope, memory: Memory) -> Graph:
     if (session := memory.scope.session_id) is not None:
         node = near.of_session(session, 1, key)
         first.insert(1, node)
-        values = {**LIVE, SESSION: (session,), "user_id": (_text(memory.scope.user_id),)}
-        selection = Selection(scope=scope, values=values)
-        turns = store.browse(selection, "created_at", MEMORIES)
+        of = {"sessions": [session], "users": [_text(memory.scope.user_id)]}
+        turns = page.call("list", **of, order="created_at", descending=True, limit=MEMORIES)
         branches[node.key] = [near.of_memory(one, 2, node.key) for one in turns]
-        totals[node.key] = sum(one.size for one in store.browse_sessions(selection, 10))
+        totals[node.key] = sum(one.size for one in page.call("sessions", **of, limit=10).sessions)
     return near.graph(near.within(first, branches, totals))
 
 
-def around_entity(engine: Engine, scope: Scope, name: str) -> Graph:
+def around_entity(page: Page, name: str) -> Graph:
     """Return the graph around an entity: the newest memories that name it, and what these name and link to."""
     key = f"entity:{name}"
-    naming, totals = _naming(engine, scope, (name,))
+    naming, totals = _naming(page, (name,))
     memories = naming[name]
     first = [near.of_entity(name, 0, None), *(near.of_memory(one, 1, key) for one in memories)]
     branches: dict[str, list[Node]] = {}
@@ -92,20 +83,19 @@ def around_entity(engine: Engine, scope: Scope, name: str) -> Graph:
     return near.graph(nodes)
 
 
-def _naming(engine: Engine, scope: Scope, names: Sequence[str]) -> tuple[dict[str, list[Memory]], dict[str, int]]:
+def _naming(page: Page, names: Sequence[str]) -> tuple[dict[str, list[Memory]], dict[str, int]]:
     """Return the newest live memories that name each entity, and the number of all by the key of its node."""
     if not names:
         return {}, {}
-    store = engine.services.store
-    counts = store.count_entities(Selection(scope=scope, values=LIVE, entities=tuple(names)))
+    counts = page.call("facets", fields=[ENTITY], entities=names, top=COUNTED).values[ENTITY]
     rare = tuple(name for name in names if counts.get(name, 0) <= MEMORIES)
     found: list[Memory] = []
     if rare:  # all of them in one query; of a frequent entity, the index of the order ends the search early
-        found = store.browse(Selection(scope=scope, values=LIVE, entities=rare), "id", MEMORIES * len(rare))
+        found = list(page.call("list", entities=rare, descending=True, limit=MEMORIES * len(rare)))
     naming = {name: [one for one in found if name in one.entities] for name in rare}
     for name in names:
         if name not in naming:
-            naming[name] = store.browse(Selection(scope=scope, values=LIVE, entities=(name,)), "id", MEMORIES)
+            naming[name] = list(page.call("list", entities=[name], descending=True, limit=MEMORIES))
     return naming, {f"entity:{name}": counts.get(name, 0) for name in names}
 
 
@@ -181,7 +171,3 @@ def _url(page: Page, node: Node, found: Graph) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _scope(engine: Engine, where: Mapping[str, Any]) -> Scope:
-    return keywords.scope(engine.services.tenant, where)[0]

@@ -13,16 +13,11 @@ from fastapi import APIRouter
 from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
-from salience import keywords
-from salience.engine import Engine
 from salience.errors import InputError, SalienceError, Words
-from salience.ports import Selection
-from salience.records import LoggedRecall, Memory, RecallLogPage, Relation, Version, checks
+from salience.records import LIKELY, STATUSES, Memory, RecallLogPage, Relation, Version, checks
 from salience.records.ids import short_id
-from salience.relations import LIKELY, with_replacements
 from salience.server.ui import texts, words
 from salience.server.ui.page import Form, Page, Visit
-from salience.server.ui.views.explorer import BROWSE
 from salience.wire.errors import problem_of
 
 router = APIRouter()
@@ -51,19 +46,17 @@ def find(page: Visit) -> Response:
     """Return the form that asks for an id with recent memories, or the page of the memory that the URL names."""
     if memory_id := page.query.get("id", "").strip():
         return RedirectResponse(page.url(f"memory/{quote(memory_id, safe='')}"), 303)
-
-    def latest(engine: Engine, **where: Any) -> list[Memory]:
-        selection = Selection(scope=keywords.scope(engine.services.tenant, where)[0])
-        return engine.services.store.browse(selection, "updated_at", RECENT)
-
-    return page.render("views/memory_find.html", recent=page.apply(BROWSE, latest))
+    recent = page.call("list", statuses=STATUSES, order="updated_at", descending=True, limit=RECENT)
+    return page.render("views/memory_find.html", recent=recent.memories)
 
 
 @router.get("/memory/{memory_id}")
 def show(page: Visit, memory_id: str) -> Response:
     """Return the page of a memory."""
     versions: tuple[Version, ...] = page.call("history", id=memory_id)
-    memory = page.apply(BROWSE, lambda engine, **where: replaced(engine, where, versions[-1].memory))
+    memory = versions[-1].memory
+    memory = memory if memory.forgotten_at else page.call("get", id=memory.id)  # with `replaced_by`
+    logged: RecallLogPage = page.call("recalls", memory_id=memory.id, limit=RECALLS)
     last = checks.whole("before", _number(page.query.get("before")) or memory.version + 1, 2, memory.version + 1)
     older = [(None, versions[0]), *pairwise(versions)]
     shown = [_Step(one, before, memory) for before, one in older if one.memory.version < last][-VERSIONS:]
@@ -77,10 +70,12 @@ def show(page: Visit, memory_id: str) -> Response:
         older=first if first > versions[0].memory.version else None,
         content=memory.content if whole else memory.content[:CONTENT],
         is_cut=not whole and len(memory.content) > CONTENT,
-        related=page.apply(BROWSE, lambda engine, **where: related(engine, where, memory)),
-        activations=page.apply(BROWSE, lambda engine, **where: activations(engine, where, memory, page.grant.bound)),
-        recalls=recalls(page, memory),
-        is_logged=page.apply(BROWSE, lambda engine, **_: engine.services.recall_log is not None),
+        related=related(page, memory),
+        activations=list(versions[-1].activations.items()),
+        logged=logged,
+        ranks=[
+            {hit.id: rank for rank, hit in enumerate(entry.hits, start=1)}.get(memory.id) for entry in logged.recalls
+        ],
         conflicts=_conflicts(page, memory),
         may_change=may_change(page, memory),
         may_dismiss=may_change(page, memory) and page.may("dismiss"),
@@ -208,51 +203,17 @@ def undo(versions: tuple[Version, ...]) -> dict[str, Any] | None:
     )
 
 
-def replaced(engine: Engine, where: Mapping[str, Any], memory: Memory) -> Memory:
-    """Return a memory with `replaced_by` if it is live."""
-    scope = keywords.scope(engine.services.tenant, where)[0].widened()
-    return memory if memory.forgotten_at else with_replacements(engine.services, scope, [memory])[0]
-
-
-def related(engine: Engine, where: Mapping[str, Any], memory: Memory) -> list[tuple[Relation, Memory, bool]]:
+def related(page: Page, memory: Memory) -> list[tuple[Relation, Memory, bool]]:
     """Return the relations of a memory to older ones and of newer ones to it, the surest first.
 
     Each has the other memory, and whether that is the older one.
     """
-    scope, store = keywords.scope(engine.services.tenant, where)[0].widened(), engine.services.store
-    found = [
-        (one, versions[-1].memory, True) for one in memory.relations or () if (versions := store.history(scope, one.id))
-    ]
-    newer = store.browse(Selection(scope=scope, linked_to=(memory.id,)), "id", RELATED)
+    to_older = {one.id: one for one in memory.relations or ()}
+    older = page.call("list", ids=[*to_older], statuses=STATUSES, limit=len(to_older)) if to_older else ()
+    newer = page.call("list", linked_to=[memory.id], statuses=STATUSES, descending=True, limit=RELATED)
+    found = [(to_older[other.id], other, True) for other in older]
     found += [(one, other, False) for other in newer for one in other.relations or () if one.id == memory.id]
     return sorted(found, key=lambda pair: (-pair[0].probability, pair[1].id))[:RELATED]
-
-
-def activations(
-    engine: Engine, where: Mapping[str, Any], memory: Memory, bound: Mapping[str, str]
-) -> list[tuple[str, int]]:
-    """Return the sessions in which recalls primed a memory, with the turn; not the sessions of users out of bound."""
-    scope = keywords.scope(engine.services.tenant, where)[0].widened()
-    found = [
-        (session, turn, {"environment": environment, "user_id": user})
-        for key, turn in engine.services.store.history(scope, memory.id)[-1].activations.items()
-        for environment, user, session in [key.split("\x1f", 2)]
-    ]
-    return [
-        (session, turn)
-        for session, turn, place in found
-        if all(bound.get(name, value) == value for name, value in place.items())
-    ]
-
-
-def recalls(page: Page, memory: Memory) -> tuple[list[tuple[LoggedRecall, int | None]], bool]:
-    """Return the newest logged recalls that name a memory, with its rank, and whether there are more.
-
-    The rank is None if the memory only passed a part of its score on to a hit.
-    """
-    found: RecallLogPage = page.call("recalls", memory_id=memory.id, limit=RECALLS)
-    ranks = [{hit.id: rank for rank, hit in enumerate(entry.hits, start=1)}.get(memory.id) for entry in found.recalls]
-    return list(zip(found.recalls, ranks, strict=True)), found.cursor is not None
 
 
 def of_fact(one: Memory, other: Memory) -> bool:

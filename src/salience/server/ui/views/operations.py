@@ -103,10 +103,7 @@ def export(page: Visit) -> Response:
     """Return the memories in the scope of the URL as lines of JSON."""
     page.site.gate.require_right(page.grant, VERBS["export"])
 
-    def write(file: IO[str]) -> None:
-        page.apply(VERBS["export"], lambda engine, **where: engine.export(file, **where))
-
-    response = LinesResponse(write, _EXPORTS)
+    response = LinesResponse(lambda file: page.call("export", file=file), _EXPORTS)
     response.headers.update(_attachment(f"salience-{page.now:%Y-%m-%d-%H%M}.ndjson"))
     return response
 
@@ -146,12 +143,8 @@ def import_(page: Visit, upload: Annotated[Upload, Depends(_upload)]) -> Respons
     home = {name: page.query[name] for name in COORDINATES if page.query.get(name)}  # of drafts that name none
     on_error = upload.fields.get("on_error") or None
     try:
-        report: TransferReport = page.site.gate.apply(
-            page.grant,
-            VERBS["import_"],
-            {"source": source, "on_error": on_error, **home},
-            lambda engine, **given: engine.import_(upload.file, **given),
-        )
+        given = {"file": upload.file, "source": source, "on_error": on_error, **home}
+        report: TransferReport = page.site.gate.call(page.grant, VERBS["import_"], given)
     except ImportLineError as error:
         return _page(page, status=422, import_error=str(error))
     return _page(page, imported=report)

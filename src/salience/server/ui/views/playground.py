@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience.records import Hit, Part, Recall
+from salience.records import Hit, Part, Recall, Scores
 from salience.server.ui import question
 from salience.server.ui.page import BASE, Page, Visit
 from salience.server.ui.question import Question
-from salience.server.ui.scores import Scores, scores
-from salience.verbs import VERBS
 
 router = APIRouter()
-SCORES: Final = replace(VERBS["recall"], name="scores")
-"""For the rights and bounds of the caller; `scores` is no verb of the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +77,5 @@ def show_scores(page: Visit) -> Response:
 
 
 def _scores(page: Page, asked: Question) -> Scores:
-    found: Scores = page.apply(SCORES, scores, **asked.arguments)
+    found: Scores = page.call("scores", **asked.arguments)
     return found

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience import keywords
-from salience.engine import Engine
 from salience.errors import NotFoundError
 from salience.rank import profiles
-from salience.records import LoggedHit, LoggedRecall, Memory, RecallLogPage
+from salience.records import LoggedHit, LoggedRecall, RecallLogPage
 from salience.server.ui.page import Page, Visit
-from salience.server.ui.views.explorer import BROWSE
 
 router = APIRouter()
 PAGE: Final = 50
@@ -27,8 +24,7 @@ def show(page: Visit) -> Response:
     question, memory_id = page.query.get("q", "").strip() or None, page.query.get("memory", "").strip() or None
     cursor = page.query.get("cursor") or None
     found: RecallLogPage = page.call("recalls", query=question, memory_id=memory_id, limit=PAGE, cursor=cursor)
-    kept = page.apply(BROWSE, lambda engine, **_: engine.services.recall_log)
-    return page.render("views/recalls.html", recalls=found.recalls, cursor=found.cursor, kept=kept, memory_id=memory_id)
+    return page.render("views/recalls.html", found=found, memory_id=memory_id)
 
 
 @router.get("/recalls/{id}")
@@ -39,7 +35,7 @@ def trace(page: Visit, id: str) -> Response:
         raise NotFoundError(id)
     entry = found.recalls[0]
     ids = sorted(entry.cited)
-    memories: list[Memory] = page.apply(BROWSE, lambda engine, **where: _fetch(engine, where, ids))
+    memories = page.call("list", ids=ids, limit=len(ids)).memories if ids else ()
     return page.render(
         "views/recall.html",
         entry=entry,
@@ -50,11 +46,6 @@ def trace(page: Visit, id: str) -> Response:
         conditions=conditions(entry),
         again=page.url("playground", **question(page, entry)),
     )
-
-
-def _fetch(engine: Engine, where: Mapping[str, Any], ids: Sequence[str]) -> list[Memory]:
-    """Return the live memories of these ids that the caller sees."""
-    return engine.services.store.fetch(keywords.scope(engine.services.tenant, where)[0], ids)
 
 
 def names(hits: Sequence[LoggedHit]) -> list[str]:

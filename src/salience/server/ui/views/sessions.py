@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience import keywords
-from salience.engine import Engine
-from salience.errors import InputError
-from salience.ports import SESSION, After, Selection, SessionSummary
-from salience.records import Memory, checks
-from salience.records.ids import ID
+from salience.records import Memory, SessionsPage, SessionSummary, checks
+from salience.records import Page as Listing
 from salience.server.ui.page import Page, Visit
-from salience.server.ui.views.explorer import BROWSE
 
 router = APIRouter()
 PAGE: Final = 50
@@ -33,22 +28,14 @@ SPEAKERS: Final = 6
 @router.get("/sessions")
 def show(page: Visit) -> Response:
     """Return the sessions with memories that contain the words of the URL."""
-    words = tuple(page.query.get("q", "").split()[:WORDS])
-    after = _after(page.query.get("cursor"))
-
-    def find(engine: Engine, **where: Any) -> list[SessionSummary]:
-        scope = keywords.scope(engine.services.tenant, where)[0]
-        values = {"status": ("live",), **({SESSION: (scope.session_id,)} if scope.session_id else {})}
-        return engine.services.store.browse_sessions(
-            Selection(scope=scope, words=words, values=values), PAGE + 1, after
-        )
-
-    found = page.apply(BROWSE, find)
-    sessions, cursor = found[:PAGE], None
-    if len(found) > PAGE:
-        cursor = f"{_microseconds(sessions[-1])}:{sessions[-1].key}"
-    links = [_transcript(page, one) for one in sessions]
-    return page.render("views/sessions.html", sessions=list(zip(sessions, links, strict=True)), cursor=cursor)
+    words, session = page.query.get("q", "").split()[:WORDS], page.scope.get("session_id")
+    found: SessionsPage = page.call(
+        "sessions", words=words, sessions=[session] if session else [], limit=PAGE, cursor=page.query.get("cursor")
+    )
+    links = [_transcript(page, one) for one in found.sessions]
+    return page.render(
+        "views/sessions.html", sessions=list(zip(found.sessions, links, strict=True)), cursor=found.cursor
+    )
 
 
 @router.get("/sessions/transcript")
@@ -59,29 +46,20 @@ def transcript(page: Visit) -> Response:
     is shown.
     """
     name = checks.name("id", page.query.get("id", ""))
-    values = {SESSION: (name,), "status": ("live",)}
+    of = {"sessions": [name], "session_id": None}
     if (user := page.query.get("f_user_id")) is not None:
-        values["user_id"] = (user,)
-    place = {"environment": page.query["env"]} if page.query.get("env") else {}
-    after = _after(page.query.get("cursor"), is_id=True)
-
-    def find(engine: Engine, **where: Any) -> tuple[list[SessionSummary], list[Memory]]:
-        store = engine.services.store
-        selection = Selection(scope=keywords.scope(engine.services.tenant, where)[0], values=values)
-        turns = store.browse(selection, "created_at", TURNS + 1, ascending=True, after=after)
-        return store.browse_sessions(selection, PAGE), turns
-
-    summaries, found = page.apply(BROWSE, find, session_id=None, **place)
-    turns, cursor = found[:TURNS], None
-    if len(found) > TURNS:
-        cursor = f"{round(turns[-1].created_at.timestamp() * 1_000_000)}:{turns[-1].id}"
+        of["users"] = [user]
+    if page.query.get("env"):
+        of["environment"] = page.query["env"]
+    found: Listing = page.call("list", **of, order="created_at", limit=TURNS, cursor=page.query.get("cursor"))
+    turns, summaries = list(found.memories), page.call("sessions", **of, limit=PAGE).sessions
     return page.render(
         "views/transcript.html",
         name=name,
         summaries=summaries,
         parts=parts(turns),
         colours=colours(turns),
-        cursor=cursor,
+        cursor=found.cursor,
     )
 
 
@@ -102,17 +80,3 @@ def colours(turns: list[Memory]) -> dict[str, int]:
 
 def _transcript(page: Page, session: SessionSummary) -> str:
     return page.url("sessions/transcript", id=session.id, f_user_id=session.user_id or "", env=session.environment)
-
-
-def _microseconds(session: SessionSummary) -> int:
-    return round(session.end.timestamp() * 1_000_000)
-
-
-def _after(cursor: str | None, *, is_id: bool = False) -> After | None:
-    if not cursor:
-        return None
-    number, _, last = cursor.partition(":")
-    is_whole = number.removeprefix("-").isdecimal() and len(number) < 18
-    if not is_whole or (is_id and not ID.fullmatch(last)) or last.count("\x1f") != (0 if is_id else 2):
-        raise InputError("cursor", cursor, "Go back to the first page.", "is not the cursor of a page")
-    return After(int(number), last)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience import keywords
-from salience.engine import Engine
 from salience.errors import InputError
-from salience.maintain.tiers import UPKEEP, promotion
-from salience.ports import Selection
 from salience.rank import profiles
 from salience.records import TIERS, ConsolidateReport, Memory, checks
 from salience.server.ui import decay
 from salience.server.ui.page import Form, Page, Visit
-from salience.server.ui.views.explorer import BROWSE
 
 router = APIRouter()
 AT_ONCE: Final = 5000
@@ -52,7 +48,7 @@ def show(page: Visit) -> Response:
         due=_due(page) if wants and page.may("consolidate") else None,
         upkeep=_upkeep(page) if wants and _may_run(page) else None,
         may_run=_may_run(page),
-        changes=page.call("changes", changed_by=UPKEEP, limit=LOG, cursor=page.query.get("cursor") or None),
+        changes=page.call("changes", changed_by="upkeep", limit=LOG, cursor=page.query.get("cursor") or None),
         chosen=chosen,
         offered=offered,
         plots=[_plot(page, memory, days) for memory in chosen],
@@ -88,8 +84,9 @@ def _due(page: Page) -> dict[str, Any]:
     """Return a dry run of `consolidate`, and the first memories that it would move, with the reason."""
     report: ConsolidateReport = page.call("consolidate", dry_run=True)
     ids = [id_ for promoted in report.promoted.values() for id_ in promoted]
-    steps = [promotion(memory, page.now, ended=False) for memory in _fetched(page, ids[:LISTED])]
-    return {"report": report, "count": len(ids), "steps": [step for step in steps if step is not None]}
+    tiers = {id_: tier for tier, promoted in report.promoted.items() for id_ in promoted}
+    steps = [(one, tiers[one.id], report.reasons[one.id]) for one in _fetched(page, ids[:LISTED])]
+    return {"report": report, "count": len(ids), "steps": steps}
 
 
 def _upkeep(page: Page) -> dict[str, Any]:
@@ -99,14 +96,10 @@ def _upkeep(page: Page) -> dict[str, Any]:
     return {"report": report, "moved": moved, "expiring": _fetched(page, report.expired[:LISTED])}
 
 
-def _fetched(page: Page, ids: Any) -> list[Memory]:
+def _fetched(page: Page, ids: Sequence[str]) -> list[Memory]:
     """Return the live memories of some ids that are visible in the scope of the URL."""
-
-    def fetch(engine: Engine, **where: Any) -> list[Memory]:
-        return engine.services.store.fetch(keywords.scope(engine.services.tenant, where)[0].widened(), list(ids))
-
-    found: list[Memory] = page.apply(BROWSE, fetch) if ids else []
-    return found
+    found = {one.id: one for one in page.call("list", ids=ids, limit=len(ids))} if ids else {}
+    return [found[one] for one in ids if one in found]
 
 
 def _chosen(page: Page) -> tuple[list[Memory], list[Memory]]:
@@ -117,17 +110,11 @@ def _chosen(page: Page) -> tuple[list[Memory], list[Memory]]:
     Raises:
         InputError: too many memories.
     """
-    ids, words = list(dict.fromkeys(page.query.getlist("id"))), tuple(page.query.get("words", "").split()[:20])
+    ids, words = list(dict.fromkeys(page.query.getlist("id"))), page.query.get("words", "").split()[:20]
     if len(ids) > CHOSEN:
         raise InputError("id", f"{len(ids)} memories", f"Choose at most {CHOSEN}.", "are too many")
-
-    def offer(engine: Engine, **where: Any) -> list[Memory]:
-        scope = keywords.scope(engine.services.tenant, where)[0]
-        engine.services.access_log.flush()
-        selection = Selection(scope=scope, words=words, values={"status": ("live",)})
-        return engine.services.store.browse(selection, "accessed_at", OFFERED)
-
-    offered, chosen = page.apply(BROWSE, offer), _fetched(page, ids)
+    offered = list(page.call("list", words=words, order="accessed_at", descending=True, limit=OFFERED))
+    chosen = _fetched(page, ids)
     if not ids:
         chosen = offered[:3]
     taken = {memory.id for memory in chosen}

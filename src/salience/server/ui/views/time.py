@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -10,15 +10,10 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from salience import keywords
-from salience.engine import Engine
-from salience.errors import InputError
-from salience.ports import Selection
-from salience.records import ActivityDay, Memory, Recall, checks
-from salience.relations import LIKELY
+from salience.errors import InputError, NotFoundError
+from salience.records import LIKELY, STATUSES, ActivityDay, Memory, Recall, checks
 from salience.server.ui.charts import Span
 from salience.server.ui.page import Page, Visit
-from salience.server.ui.views.explorer import BROWSE
 from salience.server.ui.views.memory import of_fact
 
 router = APIRouter()
@@ -75,7 +70,7 @@ def show(page: Visit) -> Response:
     at = instant_of(page.query.get("as_of"), page.now)
     query, fact = page.query.get("q", "").strip(), page.query.get("fact", "").strip()
     then, now = _answers(page, query, at)
-    histories = page.apply(BROWSE, lambda engine, **where: _histories(engine, where, page, [*then, *now]))
+    histories = _histories(page, [*then, *now])
     periods = validity(histories, page.now)
     start = min((one[0].start for one in periods if one), default=page.now)
     first = min(start, at).astimezone(UTC)
@@ -149,43 +144,45 @@ def _ranks(recall: Recall) -> dict[str, int]:
     return {hit.memory.id: place for place, hit in enumerate(recall, 1)}
 
 
-def _histories(engine: Engine, where: dict[str, Any], page: Page, hits: Iterable[str]) -> list[list[Memory]]:
+def _histories(page: Page, hits: Iterable[str]) -> list[list[Memory]]:
     """Return the versions of each memory of the page, oldest first, with those that it replaces, or that replace it."""
-    scope, store = keywords.scope(engine.services.tenant, where)[0], engine.services.store
 
-    def browse(order: str, limit: int, **conditions: Any) -> list[Memory]:
-        return store.browse(Selection(scope=scope, **conditions), order, limit)
+    def latest(order: str, limit: int, **conditions: Any) -> list[Memory]:
+        return list(page.call("list", order=order, descending=True, limit=limit, statuses=STATUSES, **conditions))
 
     chosen: Sequence[Memory | str]
     if page.query.get("q", "").strip():
         chosen = list(dict.fromkeys(hits))
     elif fact := page.query.get("fact", "").strip():
-        chosen = browse("created_at", ROWS, fact_keys=(fact,))
+        chosen = latest("created_at", ROWS, fact_keys=[fact])
     elif words := page.query.get("words", "").split():
-        chosen = browse("updated_at", ROWS, words=tuple(words[:20]))
+        chosen = latest("updated_at", ROWS, words=words[:20])
     elif named := page.query.get("id", "").strip():
         chosen = [named]
     else:
-        chosen = sorted(browse("updated_at", READ), key=lambda one: one.fact_key is None)[:LATEST]
-    found = {versions[-1].id: versions for one in chosen if (versions := _versions(store.history, scope, one))}
-    facts = tuple({one.fact_key for versions in found.values() for one in versions[-1:] if one.fact_key})
-    kin = browse("created_at", 4 * ROWS, fact_keys=facts) if facts else []
-    kin += browse("created_at", ROWS, linked_to=tuple(found)) if found else []
+        chosen = sorted(latest("updated_at", READ), key=lambda one: one.fact_key is None)[:LATEST]
+    found = {versions[-1].id: versions for one in chosen if (versions := _versions(page, one))}
+    facts = list({one.fact_key for versions in found.values() for one in versions[-1:] if one.fact_key})
+    kin = latest("created_at", 4 * ROWS, fact_keys=facts) if facts else []
+    kin += latest("created_at", ROWS, linked_to=[*found]) if found else []
     lasts = [versions[-1] for versions in found.values()]
     links: list[Memory | str] = [older for one in lasts for older in likely(one)]
     links += [one for one in kin if found.keys() & likely(one) or any(of_fact(one, other) for other in lasts)]
     for link in links:
         is_new = (link if isinstance(link, str) else link.id) not in found and len(found) < 2 * ROWS
-        if is_new and (versions := _versions(store.history, scope, link)):
+        if is_new and (versions := _versions(page, link)):
             found[versions[-1].id] = versions
     return list(found.values())
 
 
-def _versions(history: Callable[..., Any], scope: Any, one: Memory | str) -> list[Memory]:
-    """Return the versions of a memory or of an id, oldest first."""
+def _versions(page: Page, one: Memory | str) -> list[Memory]:
+    """Return the versions of a memory or of an id, oldest first; none if it is not visible."""
     if isinstance(one, Memory) and one.version == 1:
         return [one]
-    return [stored.memory for stored in history(scope, one if isinstance(one, str) else one.id)]
+    try:
+        return [version.memory for version in page.call("history", id=one if isinstance(one, str) else one.id)]
+    except NotFoundError:
+        return []
 
 
 def validity(histories: Sequence[Sequence[Memory]], now: datetime) -> list[list[Period]]:

@@ -10,16 +10,12 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience import keywords
-from salience.engine import Engine
 from salience.errors import InputError
-from salience.ports import Selection
-from salience.records import BOUNDS, Explanation, Hit, Memory, Recall, ScoreDetail, checks
+from salience.records import BOUNDS, STATUSES, Explanation, Hit, Memory, Recall, ScoreDetail, checks
 from salience.records.ids import ID, short_id
 from salience.server.ui import question
 from salience.server.ui.page import Form, Page, Visit
 from salience.server.ui.question import NAMES, Question
-from salience.server.ui.views.explorer import BROWSE
 from salience.server.ui.views.profiles import check, with_figures
 from salience.wire import requests
 
@@ -88,13 +84,7 @@ def show(page: Visit) -> Response:
 
 def _find(page: Page, words: str) -> list[Memory]:
     """Return memories of any status whose text contains all words, the newest first."""
-
-    def browse(engine: Engine, **where: Any) -> list[Memory]:
-        scope = keywords.scope(engine.services.tenant, where)[0]
-        return engine.services.store.browse(Selection(scope=scope, words=tuple(words.split()[:20])), "id", FOUND)
-
-    found: list[Memory] = page.apply(BROWSE, browse)
-    return found
+    return list(page.call("list", words=words.split()[:20], statuses=STATUSES, descending=True, limit=FOUND))
 
 
 def _is_own(page: Page, memory: Memory) -> bool:
