@@ -22,6 +22,8 @@ import databases
 ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 """Processes that tests start import `tests.contract` too."""
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+"""Or jsonschema builds a grammar of IRIs in every process, which takes two seconds; no test checks an IRI."""
 settings.register_profile("thorough", deadline=None)  # pytest --hypothesis-profile=thorough runs 100 examples
 settings.register_profile("brief", deadline=None, max_examples=40)
 settings.load_profile("brief")
