@@ -200,11 +200,11 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
         return []
     close = near[:NEAREST]
     related = calibration.similarity(np.array([cosine for cosine, _ in close])).tolist()
-    mine, pairs = _statement(new), list[Pair]()
+    mine, speaker, user_id, pairs = _statement(new), voice(new), _user(new), list[Pair]()
     for place, ((cosine, older), alike) in enumerate(zip(close, related, strict=True)):
         if alike < RELATED or older.kind in UNRELATED_KINDS:
             continue
-        speakers = voice(new), voice(older)
+        speakers = speaker, voice(older)
         rule = relation(
             new.content, older.content, similarity=cosine, paraphrase=calibration.paraphrase,
             new_speaker=speakers[0], old_speaker=speakers[1],
@@ -214,9 +214,9 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
         another = is_about_another(mine, theirs)
         row = partial(
             features, mine, theirs, rule, cosine=alike, margin=alike - max([RELATED, *others]), speakers=speakers,
-            turns=turns, user_id=_user(new), another=another,
+            turns=turns, user_id=user_id, another=another,
         )  # fmt: skip
-        lengths = _length(mine), _length(theirs)
+        lengths = len(mine.wording.words), len(theirs.wording.words)
         is_apart = min(lengths) < SHORTEST or max(lengths) > (LONGEST_TURN if turns else LONGEST)
         is_apart = is_apart or mine.is_question or theirs.is_question or speakers[0] != speakers[1]
         is_apart = is_apart or another or repeats_event(mine, theirs)
@@ -235,10 +235,6 @@ def _decided(pair: Pair, chance: float) -> Relation | None:
     if pair.related >= ADDED:
         return Relation(older, "adds", round(1 - chance, 3), "model", "the same thing")
     return None
-
-
-def _length(statement: Statement) -> int:
-    return len(statement.reading.words)
 
 
 def voice(memory: Memory) -> str | None:

@@ -25,7 +25,8 @@ from salience.extract.distinctions import (
     ORDINALS,
     RELATIVE,
     UNITS,
-    distinctions,
+    details,
+    only_asks,
 )
 from salience.extract.facts import fact
 from salience.extract.phrases import Phrasebook
@@ -45,8 +46,6 @@ DENIED: Final = 0.75
 """Share of the content words of a denial that the other text must contain."""
 ADDED: Final = 1
 """Content words that one of two texts may add; one more if their cosine reaches the paraphrase threshold."""
-ORDERED: Final = (("number",), ("date",), ("name", "claim"))
-"""Kinds of distinctions that are compared in order, as in `rank.stages.ORDERED`."""
 
 _PHRASES: Final = load("conflicts")
 _LISTS: Final = {name: frozenset(words) for name, words in _PHRASES.items()}
@@ -61,6 +60,8 @@ TRANSITIONS: Final[Mapping[str, str]] = {
 _TELLS_WHEN: Final = re.compile(r"(?:19|20)\d\d|rank \d+")
 """A year or an ordinal."""
 
+Own = tuple[list[str], list[str]]
+"""The words that only the newer, and only the older text contains, in order."""
 Evidence = tuple[str, ...]
 """Reasons such as `number: 30 -> 40`; empty for none."""
 NEGATORS: Final = frozenset(phrase for phrase in CONTRASTS["not"] if " " not in phrase)
@@ -98,9 +99,10 @@ class Rule:
     @property
     def kinds(self) -> str:
         """The kinds of evidence, without the words of the texts: `number, time`."""
-        return ", ".join(dict.fromkeys(reason.partition(":")[0] for reason in self.because))
+        return ", ".join(dict.fromkeys([reason.partition(":")[0] for reason in self.because]))
 
 
+@lru_cache(maxsize=64)  # of one pair after the other: relations and conflicts both ask for it
 def relation(
     new: str,
     old: str,
@@ -122,13 +124,13 @@ def relation(
     """
     speakers = [text.normalise(speaker) if speaker else "nobody" for speaker in (old_speaker, new_speaker)]
     is_one = speakers[0] == speakers[1]
-    if is_one and text.normalise(new) == text.normalise(old):
+    mine, theirs = read(new), read(old)
+    if is_one and mine.normal == theirs.normal:
         return Rule("duplicate", ("same words",))
     if is_one and (stated := _same_fact(new, old, new_speaker)):
         return stated
     if similarity < paraphrase * MIN_SHARE - EDGE:
         return Rule("related")
-    mine, theirs = read(new), read(old)
     if not is_one and not _LISTS["first_person"].isdisjoint((*mine.words, *theirs.words)):
         return Rule("related", (f"speaker: {quoted(speakers[0])} -> {quoted(speakers[1])}",))
     if over := _over(mine, theirs) or _replaced(mine, theirs):
@@ -156,7 +158,7 @@ def _same_fact(new: str, old: str, speaker: str | None) -> Rule | None:
     return Rule("update", (f"fact: {mine.key}", f"value: {quoted(theirs.value)} -> {quoted(mine.value)}"))
 
 
-def _over(mine: Reading, theirs: Reading) -> Evidence:
+def _over(mine: Wording, theirs: Wording) -> Evidence:
     """Return the phrase by which the new text says that the older state is over."""
     if not mine.ended or theirs.ended or name_others(mine, theirs):
         return ()
@@ -164,7 +166,7 @@ def _over(mine: Reading, theirs: Reading) -> Evidence:
     return (f"time: {mine.ended[0]}",) if shared and len(shared) >= DENIED * len(mine.stems) else ()
 
 
-def _replaced(mine: Reading, theirs: Reading) -> Evidence:
+def _replaced(mine: Wording, theirs: Wording) -> Evidence:
     """Return what the new text replaces in the older one: "from Vim to Emacs"."""
     if name_others(mine, theirs):
         return ()
@@ -172,12 +174,12 @@ def _replaced(mine: Reading, theirs: Reading) -> Evidence:
         if name == "from" and not mine.later:
             continue
         words = set(text.words(gone)) - text.ENGLISH_STOPWORDS
-        if words and words.issubset(theirs.words) and not set(mine.words) <= set(theirs.words):
+        if words and words <= theirs.vocabulary and not mine.vocabulary <= theirs.vocabulary:
             return (f"{name}: {quoted(gone)}",)
     return ()
 
 
-def _says_the_same(mine: Reading, theirs: Reading, similarity: float, paraphrase: float) -> bool:
+def _says_the_same(mine: Wording, theirs: Wording, similarity: float, paraphrase: float) -> bool:
     """Return whether two texts mean the same: near enough, with the same distinctions in the same order."""
     ours, others = mine.word_stems, theirs.word_stems
     both = set(ours) & set(others)
@@ -195,15 +197,15 @@ def _says_the_same(mine: Reading, theirs: Reading, similarity: float, paraphrase
     return in_order or turns[0] != turns[1]
 
 
-def _covers(one: Reading, other: Reading) -> bool:
+def _covers(one: Wording, other: Wording) -> bool:
     """Return whether one text has the claims and all numbers, dates and names of the other, in order.
 
     The rule is that of `rank.stages.covers`.
     """
-    if one.values("claim") != other.values("claim"):
+    if one.claims != other.claims:
         return False
-    remaining = [iter(one.values(*kinds)) for kinds in ORDERED]
-    return all(value in rest for rest, kinds in zip(remaining, ORDERED, strict=True) for value in other.values(*kinds))
+    remaining = [iter(values) for values in one.ordered]
+    return all(value in rest for rest, values in zip(remaining, other.ordered, strict=True) for value in values)
 
 
 def names_change(new: str, old: str) -> bool:
@@ -212,7 +214,7 @@ def names_change(new: str, old: str) -> bool:
     return bool(mine.later or (mine.ended and not theirs.ended) or theirs.for_now)
 
 
-def conflict(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
+def conflict(mine: Wording, theirs: Wording, alike: bool) -> Evidence:
     """Return why a new text and an older one cannot both be true; empty if they can.
 
     Args:
@@ -226,12 +228,13 @@ def conflict(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
         return ()
     if mine.denies != theirs.denies:
         return _denied(mine, theirs)
-    return _opposite(mine, theirs) or _other_number(mine, theirs, alike) or _other_value(mine, theirs)
+    own = apart(mine, theirs)
+    return _opposite(mine, theirs, own) or _other_number(mine, theirs, alike) or _other_value(mine, theirs, own)
 
 
-def _swapped(mine: Reading, theirs: Reading) -> Evidence:
+def _swapped(mine: Wording, theirs: Wording) -> Evidence:
     """Return words that change sides: names around a negation, or words around one with a direction ("reports to")."""
-    new, old = mine.values("name", "claim"), theirs.values("name", "claim")
+    new, old = mine.names_and_claims, theirs.names_and_claims
     if mine.denies and mine.stems == theirs.stems and new != old and sorted(new) == sorted(old):
         return (f"order: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
     if len(mine.words) != len(theirs.words) or sorted(mine.words) != sorted(theirs.words):
@@ -242,12 +245,12 @@ def _swapped(mine: Reading, theirs: Reading) -> Evidence:
     return (f"order: {quoted(theirs.words[places[0]])} -> {quoted(mine.words[places[0]])}",)
 
 
-def _denied(mine: Reading, theirs: Reading) -> Evidence:
+def _denied(mine: Wording, theirs: Wording) -> Evidence:
     """Return the negation by which one text denies the other; the denial must not say more."""
     no, yes = (mine, theirs) if mine.denies else (theirs, mine)
     if not no.stems or len(no.stems & yes.stems) < DENIED * len(no.stems):
         return ()
-    if set(no.values("number", "date", "name")) - set(yes.values("number", "date", "name")):
+    if not no.details <= yes.details:
         return ()  # "not 60" allows "30"
     denying, saying = apart(no, yes)
     if any(opposites([word for word in denying if word not in NEGATORS], saying)):
@@ -255,24 +258,24 @@ def _denied(mine: Reading, theirs: Reading) -> Evidence:
     return (f"negation: {next((word for word in no.words if word in NEGATORS), 'not')}",)
 
 
-def _opposite(mine: Reading, theirs: Reading) -> Evidence:
+def _opposite(mine: Wording, theirs: Wording, own: Own) -> Evidence:
     """Return opposites, one in each text, if the texts otherwise say the same."""
     if mine.is_indefinite or theirs.is_indefinite:
         return ()
-    for new, old in opposites(*apart(mine, theirs)):
+    for new, old in opposites(*own):
         says_which = _says_which(mine, new) and _says_which(theirs, old)
         if not says_which and _same_subject(mine, theirs, (new, old), True):
             return (f"opposite: {old} -> {new}",)
     return ()
 
 
-def _says_which(reading: Reading, word: str) -> bool:
+def _says_which(reading: Wording, word: str) -> bool:
     """Return whether a word only says which thing is meant: "the upload limit is 20"."""
     after, copulas = reading.words[reading.words.index(word) + 1 :], _LISTS["copulas"]
     return word not in _LISTS["quantities"] and not copulas.isdisjoint(after[1:]) and after[0] not in copulas
 
 
-def _same_subject(mine: Reading, theirs: Reading, values: Iterable[str], alike: bool) -> bool:
+def _same_subject(mine: Wording, theirs: Wording, values: Iterable[str], alike: bool) -> bool:
     """Return whether two texts are about the same thing: apart from `values`, at most one says a little more."""
     excluded = set(values)
     taken = {stem for stem, word in (*mine.terms, *theirs.terms) if word in excluded}
@@ -280,13 +283,15 @@ def _same_subject(mine: Reading, theirs: Reading, values: Iterable[str], alike: 
     return bool(mine.stems & theirs.stems) and not (left and right) and len(left | right) <= ADDED + alike
 
 
-def _other_number(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
+def _other_number(mine: Wording, theirs: Wording, alike: bool) -> Evidence:
     """Return a number or date that replaces another one."""
-    if _opens_with_number(mine.words) and _opens_with_number(theirs.words):
+    if mine.opens_with_number and theirs.opens_with_number:
         return ()
-    for kind in ("number", "date"):
-        new = [value for value in mine.values(kind) if value not in theirs.values(kind)]
-        old = [value for value in theirs.values(kind) if value not in mine.values(kind)]
+    for kind, ours, others in (("number", mine.numbers, theirs.numbers), ("date", mine.dates, theirs.dates)):
+        if not ours or not others:
+            continue
+        new = [value for value in ours if value not in others]
+        old = [value for value in others if value not in ours]
         if not (new and old and _same_subject(mine, theirs, (*new, *old), alike)):
             continue
         is_time = kind == "date" or all(map(_TELLS_WHEN.fullmatch, (*new, *old)))
@@ -306,21 +311,14 @@ def _shown(values: Sequence[str]) -> str:
     return quoted(next((value for value in values if value.startswith(f"{values[0]} ")), values[0]))
 
 
-def _opens_with_number(words: Sequence[str]) -> bool:
-    """Return whether a text opens with a numbered thing: "Ticket 42 is open", "Room 5 is free"."""
-    at = next((at for at, word in enumerate(words[:4]) if has_figure(word)), 0)
-    if not at or at + 1 == len(words) or words[at - 1] in text.ENGLISH_STOPWORDS or words[at + 1] in NUMERALS:
-        return False
-    return words[at + 1] in text.ENGLISH_STOPWORDS or words[at + 1].endswith(("s", "ed"))
-
-
-def _other_value(mine: Reading, theirs: Reading) -> Evidence:
+def _other_value(mine: Wording, theirs: Wording, own: Own) -> Evidence:
     """Return the new value of a property that has one value at a time.
 
     Either the same noun or verb with one value at a time precedes both values ("the status is"), or the same words do
     and a word such as "now" replaces the old value.
     """
-    new, old = ([word for word in words if word not in EMPTY and word.isalpha()] for words in apart(mine, theirs))
+    new = [word for word in own[0] if word not in EMPTY and word.isalpha()]
+    old = [word for word in own[1] if word not in EMPTY and word.isalpha()]
     if not new or not old or mine.is_indefinite or theirs.is_indefinite or not mine.stems & theirs.stems:
         return ()
     before = mine.words[: mine.words.index(new[0])], theirs.words[: theirs.words.index(old[0])]
@@ -332,8 +330,7 @@ def _other_value(mine: Reading, theirs: Reading) -> Evidence:
             return ()
         if _LISTS["weak"].issuperset(mine.later):  # also without any such word
             return ()
-    names = {word for value in (*mine.values("name"), *theirs.values("name")) for word in text.words(value)}
-    kind = "name" if names.issuperset((*new, *old)) else "value"
+    kind = "name" if (mine.name_words | theirs.name_words).issuperset((*new, *old)) else "value"
     return (f"{kind}: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
 
 
@@ -344,14 +341,16 @@ def _introduces_value(words: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Wording:
     """A text prepared for comparison.
 
     Attributes:
         content: the text, at most `MAX_LENGTH` characters.
         words: its normalised words in order.
         terms: (stem, word) of its content words, in order.
-        distinctions: (kind, value) of its distinctions, in order.
+        normal: the whole text in normal form.
+        numbers, dates, names, claims: the values of its distinctions of these kinds, in order.
+        names_and_claims: the same of two kinds.
         later: phrases that state or imply a change.
         ended: phrases that say that something is over.
     """
@@ -359,9 +358,43 @@ class Reading:
     content: str
     words: tuple[str, ...]
     terms: tuple[tuple[str, str], ...]
-    distinctions: tuple[tuple[str, str], ...]
+    normal: str
+    numbers: tuple[str, ...]
+    dates: tuple[str, ...]
+    names: tuple[str, ...]
+    claims: tuple[str, ...]
+    names_and_claims: tuple[str, ...]
     later: tuple[str, ...]
     ended: tuple[str, ...]
+
+    @property
+    def ordered(self) -> tuple[tuple[str, ...], ...]:
+        """The distinctions that are compared in order, as in `rank.stages.ORDERED`."""
+        return self.numbers, self.dates, self.names_and_claims
+
+    @cached_property
+    def details(self) -> frozenset[str]:
+        """Its numbers, dates and names."""
+        return frozenset((*self.numbers, *self.dates, *self.names))
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """Its distinct words."""
+        return frozenset(self.words)
+
+    @cached_property
+    def name_words(self) -> frozenset[str]:
+        """The words of its names."""
+        return frozenset([word for name in self.names for word in text.words(name)])
+
+    @cached_property
+    def opens_with_number(self) -> bool:
+        """Whether it opens with a numbered thing: "Ticket 42 is open", "Room 5 is free"."""
+        words = self.words
+        at = next((at for at, word in enumerate(words[:4]) if has_figure(word)), 0)
+        if not at or at + 1 == len(words) or words[at - 1] in text.ENGLISH_STOPWORDS or words[at + 1] in NUMERALS:
+            return False
+        return words[at + 1] in text.ENGLISH_STOPWORDS or words[at + 1].endswith(("s", "ed"))
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -379,12 +412,12 @@ class Reading:
         """Whether the text negates something; "stop" does only before a verb, not in "stopped the car"."""
         pairs = pairwise((*self.words, ""))
         idle = sum(word in _LISTS["stops"] and not after.endswith("ing") for word, after in pairs)
-        return self.distinctions.count(("claim", "not")) > idle
+        return self.claims.count("not") > idle
 
     @cached_property
     def opening(self) -> frozenset[str]:
         """The words of a name that opens the text, else empty."""
-        first = text.words(next(iter(self.values("name")), ""))
+        first = text.words(self.names[0]) if self.names else []
         opens = [word.removesuffix("'s") for word in self.words[: len(first)]] == first
         return frozenset(first) if opens else frozenset()
 
@@ -420,22 +453,25 @@ class Reading:
                 found.append((name, gone))
         return tuple(found)
 
-    def values(self, *kinds: str) -> list[str]:
-        """Return the values of the distinctions of these kinds, in order."""
-        return [value for kind, value in self.distinctions if kind in kinds]
-
 
 @lru_cache(maxsize=4096)
-def read(content: str) -> Reading:
+def read(content: str) -> Wording:
     """Return a text prepared for comparison."""
-    content = content[:MAX_LENGTH]
+    normal, content = text.normalise(content), content[:MAX_LENGTH]
     words = tuple(text.words(content))
-    found = tuple((kind, value) for kind, _, value in (one.partition(":") for one in distinctions(content)))
+    found = [one.partition(":")[::2] for one in (*details(content), *(["claim:asks"] if only_asks(content) else []))]
+    numbers, dates, names, claims, names_and_claims = (
+        tuple([value for kind, value in found if kind in kinds])
+        for kinds in (("number",), ("date",), ("name",), ("claim",), ("name", "claim"))
+    )
     bases = [BASES.get(word, word).removesuffix("'s") for word in words if word not in EMPTY]
     content_terms = [
         (stem, base) for base in bases if base not in EMPTY and not has_figure(base) for stem in terms(base)
     ]
-    return Reading(content, words, tuple(content_terms), found, phrases("later", words), phrases("ended", words))
+    return Wording(
+        content, words, tuple(content_terms), normal, numbers, dates, names, claims, names_and_claims,
+        phrases("later", words), phrases("ended", words),
+    )  # fmt: skip
 
 
 def has_figure(word: str) -> bool:
@@ -446,18 +482,18 @@ def has_figure(word: str) -> bool:
 def phrases(name: str, words: Sequence[str]) -> tuple[str, ...]:
     """Return the distinct phrases of a list in `words/conflicts.txt` that occur in `words`, in order."""
     book = _book(name)
-    found = dict.fromkeys(book.spelling(phrase) for _, _, phrase in book.find(words))
-    return tuple(phrase for phrase in found if phrase not in _LISTS["hiding"])
+    found = dict.fromkeys([book.spelling(phrase) for _, _, phrase in book.find(words)])
+    return tuple([phrase for phrase in found if phrase not in _LISTS["hiding"]]) if found else ()
 
 
-def name_others(one: Reading, other: Reading) -> bool:
+def name_others(one: Wording, other: Wording) -> bool:
     """Return whether two texts open with different names."""
     return bool(one.opening and other.opening and one.opening.isdisjoint(other.opening))
 
 
-def apart(one: Reading, other: Reading) -> tuple[list[str], list[str]]:
+def apart(one: Wording, other: Wording) -> Own:
     """Return the words that only the first, and only the second text contains, in order."""
-    first, second = set(one.words), set(other.words)
+    first, second = one.vocabulary, other.vocabulary
     return [word for word in one.words if word not in second], [word for word in other.words if word not in first]
 
 

@@ -53,35 +53,31 @@ def distinctions(content: str, speaker: str | None = None, time: str = "") -> tu
         time: the time that its words mean, as `stated_time` has it.
     """
     by = text.normalise(speaker) if speaker else ""
-    pieces = read(content)
-    found: list[Found] = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
-    if claims := _BOOK.find(list(chain.from_iterable(piece.words for piece in pieces))):
-        piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
-        found += [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in claims if phrase in _CLAIMS]
     return (
         f"text:{_hashed(text.normalise(content))}",
         "same:" + _hashed("\n".join((statement(content), by, time))),
         *([f"speaker:{by}"] if speaker else ()),
-        *numerals(content),
-        *(value for _, value in sorted(found)),
-        *_foreign(content),
-        *(["claim:asks"] if _only_asks(content) else []),
+        *details(content),
+        *(["claim:asks"] if only_asks(content) else []),
     )
 
 
 def details(content: str) -> list[str]:
-    """Return the values of the numbers, dates and names among the distinctions of a text, in the same order."""
+    """Return the numbers, dates, names and claims among the distinctions of a text, except `claim:asks`."""
     pieces = read(content)
-    found = sorted([(at, text.normalise(name)) for at, name in (*marks(pieces), *names(pieces))])
-    numbers, foreign = numerals(content), _foreign(content)
-    return [*(one.partition(":")[2] for one in numbers), *(name for _, name in found), *(one[5:] for one in foreign)]
+    found: list[Found] = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
+    if claims := _BOOK.find(list(chain.from_iterable([piece.words for piece in pieces]))):
+        piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
+        found += [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in claims if phrase in _CLAIMS]
+    return [*numerals(content), *[value for _, value in sorted(found)], *_foreign(content)]
 
 
 MAX_QUESTION: Final = 15
 """Words of the longest text that can be nothing but a question: a longer one tells something on the way."""
 
 
-def _only_asks(content: str) -> bool:
+def only_asks(content: str) -> bool:
+    """Return whether a text is nothing but a question."""
     return len(content) < 10 * MAX_QUESTION and not stated(content) and len(text.words(content)) <= MAX_QUESTION
 
 
@@ -266,7 +262,7 @@ _FIRST: Final = (
 """Words that can begin a value."""
 
 Words = Sequence[str]
-Reading = tuple[int, list[str]]
+Value = tuple[int, list[str]]
 """The position after a value, and the distinctions that it gives."""
 
 
@@ -311,7 +307,7 @@ def _at(words: Words, at: int) -> str:
     return words[at] if 0 <= at < len(words) else ""
 
 
-def _value(words: Words, at: int) -> Reading:
+def _value(words: Words, at: int) -> Value:
     """Return the value that begins at a position."""
     word, before, after = words[at], _at(words, at - 1), _at(words, at + 1)
     if word[0].isdecimal():
@@ -347,13 +343,13 @@ def _day(month: int, day: int | None, year: str) -> list[str]:
     return [f"date:month {month}", *days, *([f"number:{year}", f"date:{year} {month}"] if year else [])]
 
 
-def _month(words: Words, at: int, month: int, day: int | None) -> Reading:
+def _month(words: Words, at: int, month: int, day: int | None) -> Value:
     """Return a month or day with the year that follows it, if any."""
     year = _at(words, at)
     return (at + 1, _day(month, day, year)) if year.isdecimal() and len(year) == 4 else (at, _day(month, day, ""))
 
 
-def _figures(words: Words, at: int) -> Reading:
+def _figures(words: Words, at: int) -> Value:
     """Return a date, a time of day, a rank, or a number with sign, scale and unit; "1,000" is one number, "1,2" two."""
     word, after, end = words[at], _at(words, at + 1), at + 1
     if match := _ISO_DATE.fullmatch(word):
@@ -382,13 +378,13 @@ def _figures(words: Words, at: int) -> Reading:
     return _with_unit(words, end, f"-{number}" if sign in ("-", "−") else number, money)
 
 
-def _with_unit(words: Words, end: int, number: str, unit: str = "") -> Reading:
+def _with_unit(words: Words, end: int, number: str, unit: str = "") -> Value:
     if not unit and _at(words, end) in _UNIT:
         unit, end = _UNIT[words[end]], end + 1
     return end, [f"number:{number}", *([f"number:{number} {unit}"] if unit else [])]
 
 
-def _written(words: Words, at: int) -> Reading:
+def _written(words: Words, at: int) -> Value:
     """Return a number in words: "two", "twenty-five", "a hundred and two", "three million", "twenty-first"."""
     if words[at] == "one" and (_at(words, at - 1) in BEFORE_A_PRONOUN or _at(words, at + 1) in AFTER_A_PRONOUN):
         return at + 1, []

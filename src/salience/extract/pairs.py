@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 from salience import text
 from salience.extract.conflicts import (
-    Reading,
     Rule,
+    Wording,
     has_figure,
     opposites,
     read,
@@ -59,7 +59,7 @@ class Statement:
     """A text as a statement about something.
 
     Attributes:
-        reading: its words, terms and distinctions.
+        wording: its words, terms and distinctions.
         about: the kind of its subject.
         subject: the stems of the words that name its subject.
         verb: the stem of its first verb, `be` for a copula; empty if none is known.
@@ -71,7 +71,7 @@ class Statement:
         is_question: whether it only asks.
     """
 
-    reading: Reading
+    wording: Wording
     about: About
     subject: frozenset[str]
     verb: str
@@ -86,26 +86,26 @@ class Statement:
 @lru_cache(maxsize=4096)
 def statement(content: str, speaker: str | None = None, user_id: str | None = None) -> Statement:
     """Return a text as a statement of its speaker, or of the user without one."""
-    reading, language = read(content), _any_language().language_of(content)
-    names = {value.removesuffix("'s") for value in reading.values("name")}
-    names |= {found.strip(_TRIM).lower() for found in _IDENTIFIER.findall(reading.content)}
+    wording, language = read(content), _any_language().language_of(content)
+    names = {value.removesuffix("'s") for value in wording.names}
+    names |= {found.strip(_TRIM).lower() for found in _IDENTIFIER.findall(wording.content)}
     names = {name for name in names if not name.isdigit() and not name.replace(":", "").replace(".", "").isdigit()}
     selves = {word for one in (speaker, user_id) if one for word in text.words(one)}
-    first = text.words(_CLAUSE_END.split(reading.content, maxsplit=1)[0])
+    first = text.words(_CLAUSE_END.split(wording.content, maxsplit=1)[0])
     verbs = _VERBS if language == text.ENGLISH else _VERBS | _LISTS["foreign_verbs"]
-    by_words = _subject(first if len(first) > 1 else reading.words, names, selves, verbs)
-    about, subject, verb = _of_chinese(reading.content) or by_words
+    by_words = _subject(first if len(first) > 1 else wording.words, names, selves, verbs)
+    about, subject, verb = _of_chinese(wording.content) or by_words
     return Statement(
-        reading,
+        wording,
         about,
         subject,
         verb,
-        frozenset(stem for word in reading.words for stem in terms(word.removesuffix("'s"))),
-        reading.stems if language == text.ENGLISH else frozenset(_any_language().terms(reading.content, language)),
+        frozenset(stem for word in wording.words for stem in terms(word.removesuffix("'s"))),
+        wording.stems if language == text.ENGLISH else frozenset(_any_language().terms(wording.content, language)),
         language,
         frozenset(names),
-        frozenset(reading.values("number", "date")),
-        reading.content.rstrip().endswith(("?", "？")),
+        frozenset((*wording.numbers, *wording.dates)),
+        wording.content.rstrip().endswith(("?", "？")),
     )
 
 
@@ -204,7 +204,7 @@ def features(
         user_id: whose memories they are.
         another: the result of `is_about_another`.
     """
-    mine, theirs = newer.reading, older.reading
+    mine, theirs = newer.wording, older.wording
     one, other = newer.content, older.content
     shared = one & other
     before, after = differences(mine.words, theirs.words)
@@ -216,8 +216,8 @@ def features(
     names_new = newer.names - older.names
     label = rule.label
     facts = [
-        fact(reading.content, speaker=speaker, user_id=user_id)
-        for reading, speaker in zip((mine, theirs), speakers, strict=True)
+        fact(wording.content, speaker=speaker, user_id=user_id)
+        for wording, speaker in zip((mine, theirs), speakers, strict=True)
     ]
     abouts = {newer.about, older.about}
     apart_subjects = bool(newer.subject - older.subject and older.subject - newer.subject)
@@ -270,10 +270,10 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". Of things that opposites tell
     apart ("my left knee", "my right knee"), it is so in any case.
     """
-    before, _ = differences(newer.reading.words, older.reading.words)
+    before, _ = differences(newer.wording.words, older.wording.words)
     for mine, theirs in before:
         are_opposite = any(opposites(mine, theirs))
-        if are_opposite and _opens(newer.reading.words, mine[0]) and _opens(older.reading.words, theirs[0]):
+        if are_opposite and _opens(newer.wording.words, mine[0]) and _opens(older.wording.words, theirs[0]):
             return True
     own_newer, own_older = newer.subject - older.subject, older.subject - newer.subject
     kinds = {newer.about, older.about}
@@ -300,9 +300,9 @@ def repeats_event(newer: Statement, older: Statement) -> bool:
 
     A word of change in the newer one ("now", "no longer") makes it more than an event.
     """
-    both = newer.reading, older.reading
-    same = newer.verb == older.verb not in ("", "be") and all(reading.is_event for reading in both)
-    return same and not newer.reading.later and not newer.reading.ended
+    both = newer.wording, older.wording
+    same = newer.verb == older.verb not in ("", "be") and all(wording.is_event for wording in both)
+    return same and not newer.wording.later and not newer.wording.ended
 
 
 Difference = tuple[list[str], list[str]]

@@ -114,7 +114,8 @@ def read(
             preferred = tokeniser.terms(when.preferences(text, cue), language)
             terms = tuple([term for term in terms if term in preferred])
     correctable = tokeniser.correctable(text, language)
-    specifics = tokeniser.terms(" ".join(details(text)), language)
+    specific = [value for kind, _, value in [one.partition(":") for one in details(text)] if kind != "claim"]
+    specifics = tokeniser.terms(" ".join(specific), language)
     anchor = tokeniser.terms(cue.anchor, language) if cue is not None else ()
     return Reading(
         now=now,

@@ -43,7 +43,7 @@ class Calibration:
 
     def similarity(self, cosines: Floats) -> Floats:
         """Return the relatedness of cosines clipped to [0, 1]."""
-        return self.related(np.minimum(np.maximum(cosines, 0.0), 1.0))
+        return np.interp(np.minimum(np.maximum(cosines, 0.0), 1.0), self.cosine, self.relatedness)
 
 
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")

@@ -96,9 +96,12 @@ def repeats(
     Conversation turns never repeat one another, and neither do memories whose id is in `retried`: they will not be
     stored. `near` holds the neighbours of each new memory in the store.
     """
+    texts = [same_text(item.memory.content) for item in prepared]
     candidates = [
-        [] if item.memory.id in retried else [old for _, old in found if _is_repeat(draft, item.memory, old)]
-        for draft, item, found in zip(drafts, prepared, near, strict=True)
+        []
+        if item.memory.id in retried
+        else [old for _, old in found if same_text(old.content) == text and _is_repeat(draft, item.memory, old)]
+        for draft, item, text, found in zip(drafts, prepared, texts, near, strict=True)
     ]
     ids: dict[Scope, dict[str, None]] = {}
     for item, found in zip(prepared, candidates, strict=True):
@@ -108,11 +111,10 @@ def repeats(
     by_text: dict[str, list[tuple[int, Memory]]] = {}
     latest_of_fact: dict[Fact, int] = {}
     superseded: set[str] = set()
-    for position, (draft, item) in enumerate(zip(drafts, prepared, strict=True)):
+    for position, (draft, item, text) in enumerate(zip(drafts, prepared, texts, strict=True)):
         new = item.memory
         if new.id in retried:
             continue
-        text = same_text(new.content)
         before = [(-1, old) for old in candidates[position] if old.id in live]
         before += [(at, other) for at, other in by_text.get(text, ()) if _is_repeat(draft, new, other)]
         for at, old in reversed(before):
@@ -130,9 +132,7 @@ def repeats(
 
 
 def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
-    """Return whether an older memory holds all that a draft says."""
-    if same_text(new.content) != same_text(old.content):
-        return False
+    """Return whether an older memory of the same text holds all that a draft says."""
     if draft.duplicate or (draft.key is not None and not draft.key.startswith(ONCE)):
         return False
     if any(value is not None for value in (draft.created_at, draft.supersedes, draft.ttl, old.expires_at)):
@@ -144,7 +144,8 @@ def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
         return False
     if old.weight <= SUPERSEDED_WEIGHT and new.weight != old.weight:  # the memory that superseded it was forgotten
         return False
-    named = [name for name in COMPARED if name in draft.given and getattr(draft, name) is not None]
+    given = draft.given
+    named = [name for name in COMPARED if name in given and getattr(draft, name) is not None]
     if DISMISSED in old.metadata:
         old = replace(old, metadata={name: value for name, value in old.metadata.items() if name != DISMISSED})
     if any(getattr(new, name) != getattr(old, name) for name in named):

@@ -209,7 +209,8 @@ def related(
         if memory.id in retried:
             made.append(item)
             continue
-        older = [pair for pair in close if recency(pair[1]) < recency(memory) and not are_dismissed(pair[1], memory)]
+        written = recency(memory)
+        older = [pair for pair in close if recency(pair[1]) < written and not are_dismissed(pair[1], memory)]
         before = [one for one in same_fact(memory, facts) if given or not are_dismissed(one, memory)]
         found = relate(services.calibration, memory, older, same_fact=before, has_key=given)
         relations = found if found or item.vector is not None else None
@@ -217,7 +218,7 @@ def related(
         cosines_of = {one.id: cosine for cosine, one in close}
         of_fact = {one.id: one for one in facts.get(fact_of(memory), ()) if memory.fact_key is not None}
         for newer in ({one.id: one for _, one in close} | of_fact).values():
-            if newer.id in new_ids or newer.relations is None or recency(newer) < recency(memory):
+            if newer.id in new_ids or newer.relations is None or recency(newer) < written:
                 continue  # upkeep decides all relations of a memory without any
             if are_dismissed(newer, memory):
                 continue
