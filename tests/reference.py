@@ -641,13 +641,13 @@ def batch_of(known: Candidates) -> Batch:
     return Batch(
         np.array([stored.memory.id for stored in rows], dtype=object),
         {name: _column(name, known) for name in sorted(need.columns)},
-        _vectors(known) if need.vectors else None,
+        _vectors(known) if "vectors" in need.parts else None,
         lexicon(_counts(rows), _counts(visible), need.terms, corrections) if need.terms else None,
-        windows(rows, visible, need) if need.terms and need.windows else None,
-        _entities(rows, visible, need.names) if need.entities else None,
-        _distinctions(rows) if need.distinctions else None,
-        neighbours=_neighbour_ids(known) if need.neighbours else None,
-        successors=np.array([id_ for _, id_ in _successors(known)], object) if need.successors else None,
+        windows(rows, visible, need) if need.terms and "windows" in need.parts else None,
+        _entities(rows, visible, need.names) if "entities" in need.parts else None,
+        _distinctions(rows) if "distinctions" in need.parts else None,
+        neighbours=_neighbour_ids(known) if "neighbours" in need.parts else None,
+        successors=np.array([id_ for _, id_ in _successors(known)], object) if "successors" in need.parts else None,
         corrected=corrections,
     )
 

@@ -256,7 +256,7 @@ def replacements(services: Services, scope: Scope, ids: Sequence[str], now: date
     """Return id -> the memory that replaces it, for those of some visible memories that are replaced."""
     if not ids:
         return {}
-    need = Need(scope=scope.without_session, now=now, ids=tuple(ids), successors=True)
+    need = Need(scope=scope.without_session, now=now, ids=tuple(ids), parts=frozenset({"successors"}))
     batch = services.store.gather(need)
     if batch.successors is None:
         return {}

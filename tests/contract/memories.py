@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import COLUMNS, KINDS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
+from salience.batch import COLUMNS, KINDS, PARTS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
 from salience.extract.reading import Reading
 from salience.ports import Add, Interval, Need, Store, Stored
 from salience.rank.criteria import Criteria
@@ -100,8 +100,9 @@ def add(store: Store, *items: Stored) -> list[Receipt]:
 
 
 def need(scope: Scope = EVERYTHING, **values: Any) -> Need:
-    """Return a need for every column, as seen from `scope`."""
-    return Need(**{"scope": scope, "now": NOW, "columns": frozenset(COLUMNS), **values})
+    """Return a need for every column, as seen from `scope`, and for the parts that are set to True."""
+    parts = frozenset([name for name in PARTS - {"terms"} if values.pop(name, False)])
+    return Need(**{"scope": scope, "now": NOW, "columns": frozenset(COLUMNS), "parts": parts, **values})
 
 
 def criteria(**values: Any) -> Criteria:

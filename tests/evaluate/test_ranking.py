@@ -14,10 +14,10 @@ from salience.evaluate import sample
 from salience.evaluate.datasets import Question, conversations
 from salience.evaluate.run import Terms, ask, contenders, gathered, narrowed, union
 from salience.evaluate.stores import ConversationStore, opened
-from salience.ports import Need
 from salience.rank import profiles
 from salience.records import Scope
 from tests.contract.doubles import PlantedEmbedder
+from tests.contract.memories import need
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -82,11 +82,11 @@ def test_the_store_is_read_once_for_all_that_embed_the_same_text(tmp_path: Path,
 
 
 def test_a_union_holds_what_any_need_asks_for_and_all_memories():
-    one = Need(scope=Scope(), now=NOW, columns=frozenset({"cosine"}), candidates=15, entities=True, names=("ana",))
-    other = Need(scope=Scope(), now=NOW, columns=frozenset({"weight"}), terms=("kite",), vectors=True)
+    one = need(Scope(), columns=frozenset({"cosine"}), candidates=15, entities=True, names=("ana",))
+    other = need(Scope(), columns=frozenset({"weight"}), terms=("kite",), vectors=True)
     both = union([one, other])
     assert both.columns == {"cosine", "weight"}
-    assert (both.terms, both.names, both.entities, both.vectors) == (("kite",), ("ana",), True, True)
+    assert (both.terms, both.names, both.parts) == (("kite",), ("ana",), {"entities", "vectors"})
     assert both.candidates is None
 
 

@@ -127,7 +127,7 @@ def _read_home(services: Services, scope: Scope, ids: Iterable[str], reflections
     memories = {memory.id: memory for memory in services.store.fetch(scope, list(ids))}
     named = {memory.reflection for memory in memories.values() if memory.reflection is not None}
     known = [version for id_ in sorted(named | set(reflections)) for version in services.store.history(scope, id_)[-1:]]
-    batch = services.store.gather(Need(scope=scope, now=now, ids=tuple(memories), vectors=True))
+    batch = services.store.gather(Need(scope=scope, now=now, ids=tuple(memories), parts=frozenset({"vectors"})))
     vectors: dict[str, Vectors32] = {}
     if batch.vectors is not None and len(batch):
         with_vector = np.flatnonzero(batch.vectors.places >= 0)

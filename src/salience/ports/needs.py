@@ -148,8 +148,8 @@ class Need:
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
         first_person_vector: unit vector of the query in the first person of a speaker that it names. If given, `cosine`
             and `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
+        parts: names from `batch.PARTS` to return. The windows need terms; the neighbours are the context of a memory.
         terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
-        windows: whether to return `Batch.windows` too, if there are terms.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
@@ -159,8 +159,6 @@ class Need:
             `text.similar_term` that one contains, if any. Its frequencies are then multiplied by
             `batch.CORRECTED`.
         corrections: term -> the similar term to search for, as found by a store that searches in several steps.
-        entities, vectors, distinctions, neighbours, successors: whether to return these fields of `Batch`. The
-            neighbours are the context of a memory.
         candidates, ids, near: see above; None for no such limit.
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
             of memories with rare terms, that suffice. None: every candidate is needed.
@@ -175,20 +173,15 @@ class Need:
     filter: Filter = Filter()
     as_of: datetime | None = None
     columns: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
     first_person_vector: Vectors32 | None = None
     terms: tuple[str, ...] = ()
-    windows: bool = False
     correctable: frozenset[str] = frozenset()
     corrections: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     is_of_user: bool = False
-    entities: bool = False
-    vectors: bool = False
-    distinctions: bool = False
-    neighbours: bool = False
-    successors: bool = False
     candidates: int | None = None
     ids: tuple[str, ...] | None = None
     near: Near | None = None

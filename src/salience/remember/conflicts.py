@@ -135,7 +135,7 @@ def near_ids(
     hides = "replaced" in profile.stages
     columns = frozenset({"expires_at", "code", "supersedes", *(("replaced",) if hides else ())})
     near = NearVectors(vectors, above)
-    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=near, reach=REACH)
+    need = Need(scope=scope, now=now, columns=columns, parts=frozenset({"vectors"}), near=near, reach=REACH)
     batch = services.store.gather(need)
     if not len(batch) or batch.vectors is None:
         return [[] for _ in embedded], frozenset()

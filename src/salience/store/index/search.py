@@ -410,11 +410,11 @@ class Search:
         else:
             measured = self.cosines(places)[None]
         vectors = entities = None
-        if need.vectors:
+        if "vectors" in need.parts:
             matrix = index.slots["vector"]
             matrix.flags.writeable = False  # of this view of the array alone
             vectors = Vectors(matrix, np.where(index.slots["has_vector"][slots], slots, -1))
-        if need.entities:
+        if "entities" in need.parts:
             frequency = np.array([len(naming) for naming in self.entities.values()], np.float64)
             known = np.array(list(self.entities), np.int64)
             entities = Entities(self._ragged("entities", slots), known, frequency, len(self.view.slots))
@@ -423,11 +423,11 @@ class Search:
             self._columns(slots, places, measured),
             vectors,
             self._lexicon(places, is_window=False) if need.terms else None,
-            self._lexicon(places, is_window=True) if need.windows and need.terms else None,
+            self._lexicon(places, is_window=True) if "windows" in need.parts and need.terms else None,
             entities,
-            self._ragged("distinctions", slots) if need.distinctions else None,
-            neighbours=self._neighbours(places) if need.neighbours else None,
-            successors=self._successors(places) if need.successors else None,
+            self._ragged("distinctions", slots) if "distinctions" in need.parts else None,
+            neighbours=self._neighbours(places) if "neighbours" in need.parts else None,
+            successors=self._successors(places) if "successors" in need.parts else None,
             corrected=self.corrected,
             **others,
         )

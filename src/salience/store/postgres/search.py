@@ -117,7 +117,7 @@ class Search:
     def run(self) -> Callable[[Activations], Batch]:
         """Return a function from the activations of a session to the batch; it runs no more queries."""
         need = self.need
-        counts_windows = need.windows and bool(need.terms)
+        counts_windows = "windows" in need.parts and bool(need.terms)
         wants_all = counts_windows or (need.filter == Filter() and not self._has_only_ids())
         if need.reach is None and wants_all:  # statistics of windows need all visible memories, or are estimated
             index = index_of(self.reader, statements.all_rows(self.scope), self.dimension)
@@ -133,7 +133,7 @@ class Search:
         if not chosen.is_wide:
             need = replace(need, ids=tuple(self.ids(chosen.ids)))
         need = replace(need, pruning=None)  # pruning would use the statistics of these memories alone
-        size = self.size() if self.keys or need.entities else None
+        size = self.size() if self.keys or "entities" in need.parts else None
         having = sql_store.having(self.reader, self.scope, need.filter.where, None, ids=found.ids(found.by_id["slot"]))
 
         def answer(activations: Activations) -> Batch:
@@ -158,7 +158,7 @@ class Search:
         if need.reach is None:
             return Candidates(statements.passing(self.scope, need.filter), self._frequency(), is_complete=True)
         if need.filter != Filter():
-            most = 4 * need.reach if need.windows else self.most  # each memory would add its neighbours
+            most = 4 * need.reach if "windows" in need.parts else self.most  # each memory would add its neighbours
             few = self.ids(statements.passing(self.scope, need.filter).limit(most + 1))
             if len(few) <= most:
                 return Candidates(few, self._frequency(), is_complete=True)
@@ -208,7 +208,7 @@ class Search:
         frequency = {key: count for key, count, id_ in found if id_ is None}
         ids |= {id_ for _, _, id_ in found if id_ is not None}
         # a near memory may have been replaced several times; its last heir is ranked in its place
-        heirs, line = bool(_REPLACING & need.columns), 2 * WINDOW_RADIUS if need.windows else 0
+        heirs, line = bool(_REPLACING & need.columns), 2 * WINDOW_RADIUS if "windows" in need.parts else 0
         if not ids or not (heirs or line):
             return Candidates(ids, frequency, is_wide=False, beyond=beyond, approximate=approximate)
         now = microseconds(need.now)
@@ -315,15 +315,15 @@ class Search:
         if chosen.line is not None:
             found.append(chosen.line)
         elif reach := max(
-            WINDOW_RADIUS if need.windows and need.terms else 0,
-            CONTEXT_RADIUS if need.neighbours or "context_cosine" in need.columns else 0,
+            WINDOW_RADIUS if "windows" in need.parts and need.terms else 0,
+            CONTEXT_RADIUS if "neighbours" in need.parts or "context_cosine" in need.columns else 0,
         ):
             near = statements.beside(scope, ids, microseconds(need.now), reach).subquery()
             found.append(select(near.c.id))
         if "supersedes" in need.columns:
             found.append(statements.replaced(scope, ids))
         unclosed = ids - chosen.closed if isinstance(ids, frozenset) else ids
-        if (need.successors or "replaced" in need.columns) and (isinstance(unclosed, Select) or unclosed):
+        if ("successors" in need.parts or "replaced" in need.columns) and (isinstance(unclosed, Select) or unclosed):
             found.append(statements.heirs_of(scope, unclosed))
         return index_of(self.reader, statements.rows_of(scope, *found), self.dimension)
 
