@@ -146,17 +146,10 @@ def _everywhere() -> dict[str, Any]:
     return dict(EVERYWHERE)
 
 
-def _forgotten(memory: Verbs) -> int | None:
-    """Return the number of hidden memories; None for a server."""
-    from salience.ports import Selection
-    from salience.records import Scope
-
-    services = getattr(memory, "services", None)
-    if services is None:
-        return None
-    hidden = {"status": ("forgotten", "expired", "stale")}
-    selection = Selection(scope=Scope(services.tenant, **_everywhere()), values=hidden)
-    return int(services.store.facets(selection).total)
+def _forgotten(memory: Verbs) -> int:
+    """Return the number of hidden memories."""
+    hidden = ("forgotten", "expired", "stale")
+    return memory.facets(fields=["status"], statuses=hidden, **_everywhere()).total
 
 
 def _clients() -> Iterator[str]:

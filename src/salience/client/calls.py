@@ -160,6 +160,8 @@ def _body(verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {**_checked(where), "messages": to_json(messages)}
         case "list" | "facets" | "sessions":
             choices(arguments)
+            for name in ("ids", "words", "entities", "linked_to"):
+                checks.texts(name, arguments.get(name, ()))
             return _checked(arguments, without=CHOICES)
         case "update":
             Draft(**{"content": "-", **_picked(arguments, _DRAFT)})

@@ -19,7 +19,6 @@ from starlette.datastructures import QueryParams, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
-from salience.engine import Engine
 from salience.errors import ForbiddenError, ImportLineError, InputError, LimitError, StoreError, Words, shown
 from salience.records import ApiKey, DatabaseState, Stats, TransferReport, checks
 from salience.records.access import RIGHTS
@@ -29,7 +28,7 @@ from salience.server.rest.responses import LinesResponse
 from salience.server.ui.login import LOCAL
 from salience.server.ui.page import COORDINATES, Form, Page, Visit, check_csrf
 from salience.transfer.importers import SOURCES
-from salience.verbs import ALL, VERBS
+from salience.verbs import ALL, VERBS, Verbs
 
 router = APIRouter()
 DOCTOR: Final = ALL["doctor"]
@@ -66,7 +65,7 @@ def examine(page: Visit, _: Form) -> Response:
     began = time.perf_counter()
     try:
         with _alone("doctor"):
-            report = page.apply(DOCTOR, Engine.doctor)
+            report = page.apply(DOCTOR, Verbs.doctor)
     except LimitError as error:
         return _page(page, status=429, report_error=str(error))
     return _page(page, report=report, seconds=time.perf_counter() - began)
@@ -77,7 +76,7 @@ def back_up(page: Visit, _: Form) -> Response:
     """Return a copy of the file of the store as a download."""
     _require_whole_store(page)
 
-    def copy(engine: Engine) -> IO[bytes]:
+    def copy(engine: Verbs) -> IO[bytes]:
         with TemporaryDirectory(prefix="salience-backup-") as folder:
             path = Path(folder) / "backup.db"
             engine.backup(path)
@@ -170,7 +169,7 @@ def revoke(page: Visit, form: Form) -> Response:
     """Revoke a key of the caller's tenant."""
     prefix, keyring = form.get("prefix", ""), page.site.sessions.keyring
 
-    def work(_: Engine) -> None:
+    def work(_: Verbs) -> None:
         key = keyring.find(prefix)
         if key is None or key.tenant != page.grant.tenant:
             raise InputError("prefix", prefix, "Choose a key of the list.", f"{shown(prefix)} is of no key")
@@ -259,7 +258,7 @@ def _storage(page: Page) -> DatabaseState | None:
     """Return the state of the database; None for a store in memory."""
     _require_whole_store(page)
 
-    def read(_: Engine) -> DatabaseState | None:
+    def read(_: Verbs) -> DatabaseState | None:
         if page.site.database is None:
             return None
         with page.site.database() as database:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -46,7 +46,7 @@ def transcript(page: Visit) -> Response:
     is shown.
     """
     name = checks.name("id", page.query.get("id", ""))
-    of = {"sessions": [name], "session_id": None}
+    of: dict[str, Any] = {"sessions": [name], "session_id": None}
     if (user := page.query.get("f_user_id")) is not None:
         of["users"] = [user]
     if page.query.get("env"):
