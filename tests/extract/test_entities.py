@@ -35,6 +35,42 @@ def test_capitalised_words_side_by_side_are_a_name(content: str, found: tuple[st
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "Will Smith", "Mark Twain", "Rob Pike", "Frank Ocean", "Bill Gates", "Drew Barrymore", "Hope Solo",
+        "Sue Ellen", "Fred Smith", "Mohammed Ali", "Ahmed Khan", "Jared Leto", "United Airlines", "Applied Materials",
+        "Sacred Heart",
+    ],
+)  # fmt: skip
+def test_a_name_that_begins_like_a_verb_is_whole(name: str) -> None:
+    assert entities(f"{name} likes tea") == (name,)
+    assert entities(f"We met {name} in town") == (name,)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("Promised Olga to send the report", ("Olga",)),
+        ("Called Tim about the lease", ("Tim",)),
+        ("Meeting Anna tomorrow", ("Anna",)),
+        ("Versprach Olga den Bericht", ("Olga", "Bericht")),
+        ("Rief Tim an", ("Tim",)),
+        ("Llamó Tim por la mañana", ("Tim",)),
+        ("Prometí Olga el informe", ("Olga",)),
+        ("Will Alice come on Monday?", ("Alice",)),
+        ("Grant is my boss", ("Grant",)),
+    ],
+)
+def test_a_verb_that_opens_a_note_is_no_part_of_the_name(content: str, found: tuple[str, ...]) -> None:
+    assert entities(content) == found
+
+
+def test_a_closing_tag_is_no_path() -> None:
+    assert entities("<script>alert(1)</script>") == ()
+    assert entities("run /script before a deploy") == ("/script",)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         "Coffee is ready. Backups run nightly. Deployments failed.",

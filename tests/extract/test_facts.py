@@ -196,3 +196,18 @@ def test_any_text_is_read_and_a_key_is_one_that_a_memory_may_have(content, speak
         assert found.key == found.key.casefold()
         assert " " not in found.key
         assert found.value
+
+
+@pytest.mark.parametrize(
+    ("what", "part"),
+    [
+        ("tests", "test"), ("deployments", "deployment"), ("caches", "cache"), ("movies", "movie"), ("boxes", "box"),
+        ("searches", "search"), ("companies", "company"), ("databases", "database"), ("classes", "class"),
+        ("IDEs", "ide"), ("atlas", "atlas"), ("Atlas", "atlas"), ("atlas CI", "atlas_ci"), ("news", "news"),
+        ("Dallas", "dallas"), ("analytics", "analytics"), ("canvas", "canvas"), ("series", "series"), ("DNS", "dns"),
+        ("address lists", "address_list"),
+    ],
+)  # fmt: skip
+def test_a_plural_is_told_from_a_name_and_a_word_in_s(what, part):
+    assert fact_key(f"We use Zork for {what}") == f"team.uses.{part}"
+    assert fact_key("Atlas uses CircleCI for CI") == "atlas.uses.ci"

@@ -22,7 +22,7 @@ from salience.extract.periods import Window
 from salience.extract.phrases import Phrasebook
 from salience.extract.subjects import stated
 from salience.extract.when import event
-from salience.extract.wordlists import IMPERATIVES, MONTHS, NEVER, ORDINARY, WEEKDAYS, load
+from salience.extract.wordlists import MONTHS, NEVER, OPENING_VERBS, ORDINARY, WEEKDAYS, load
 from salience.text import Kept, is_plain_word
 
 _LISTS: Final = load("contrasts")
@@ -126,7 +126,7 @@ _QUOTED: Final = re.compile(r'"([^"]*\s[^"]*)"(\.?)')
 _OPENING: Final = re.compile(
     r"\A(?:(?:please,?|(?:note|remember) that|fyi[,:]?|by the way,) (?=\S+ \S)|the (?=user ))+", re.IGNORECASE
 )
-_PLAIN: Final = (NEVER | ORDINARY | IMPERATIVES) - {"may", "will"}
+_PLAIN: Final = (NEVER | ORDINARY | OPENING_VERBS) - {"may", "will"}
 _CONTRACTIONS: Final[Mapping[str, str]] = {
     "can't": "cannot", "won't": "will not", "i'm": "I am", "i've": "I have", "i'll": "I will", "I'm": "I am",
     **{

@@ -22,9 +22,9 @@ from salience.extract.importance import importance
 from salience.extract.wordlists import (
     ABBREVIATED,
     FINITE,
-    IMPERATIVES,
     NEITHER,
     NEVER,
+    OPENING_VERBS,
     ORDINARY,
     ORDINARY_ENDINGS,
     PARTICLES,
@@ -35,6 +35,8 @@ MAX_CHUNK: Final = 200
 """Longest chunk, in characters, that is read; a longer one is data."""
 MAX_NAME: Final = 6
 """Longest name, in words; a longer run of capitalised words is a heading."""
+WILL: Final = "will"
+"""A verb that is a first name too."""
 MEASURES: Final = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 """spaCy labels of numbers and measures, which are no entities."""
 
@@ -132,7 +134,7 @@ def read_whole(content: str) -> tuple[Piece, ...]:
         end = start + len(written)
         after = content[end:] if at == last else ""
         words = tuple(text.words(written))
-        may_name = not is_mark and written[0].isupper() and _lower(written) not in NEITHER
+        may_name = not is_mark and written[0].isupper() and (_lower(written) not in NEITHER or written == WILL.title())
         pieces.append(Piece(written, start, is_mark, before, after, words, may_name))
         before = ""
     return tuple(pieces)
@@ -144,6 +146,8 @@ _CUT: Final = text.Kept(read_whole)
 def _cut(content: str) -> Iterator[tuple[int, str, bool]]:
     """Yield position, text, and whether it is a mark, of each word and mark."""
     for chunk in _CHUNK.finditer(content):
+        if content.startswith("</", chunk.start() - 1):  # a closing tag, not a path
+            continue
         if chunk["code"]:
             yield chunk.start("code"), chunk["code"], True
             continue
@@ -200,7 +204,7 @@ def names(pieces: Sequence[Piece]) -> list[Found]:
 def _runs(pieces: Sequence[Piece], may: Sequence[int]) -> Iterator[range]:
     """Yield the positions of each run: capitalised words with at most two particles between them.
 
-    An imperative that opens the sentence is not part of a run.
+    A verb that opens the sentence is not part of a run.
     """
     named, end = set(may), 0
     for start in may:
@@ -211,11 +215,17 @@ def _runs(pieces: Sequence[Piece], may: Sequence[int]) -> Iterator[range]:
             written = pieces[at].text
             if at in named:
                 end = at + 1
-            elif written not in PARTICLES and not (written == "the" and at > end):
+            elif written not in PARTICLES and not (written in ("the", "den") and at > end):
                 break
             at += 1
-        skip = end - start > 1 and _opens(pieces, start) and _lower(pieces[start].text) in IMPERATIVES
+        skip = end - start > 1 and _opens(pieces, start) and _is_verb_first(pieces, start)
         yield range(start + skip, end)
+
+
+def _is_verb_first(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether a capitalised word before a name is a verb: "Called Tim", "Will Alice come?", not "Will Smith"."""
+    word = _lower(pieces[at].text)
+    return word in OPENING_VERBS or (word == WILL and any("?" in piece.before + piece.after for piece in pieces))
 
 
 def _gap(pieces: Sequence[Piece], at: int) -> str:
@@ -245,7 +255,12 @@ def _is_subject(pieces: Sequence[Piece], named: Set[int], at: int) -> bool:
     written, plain = pieces[at].text, _lower(pieces[at].text)
     if written[1:] != written[1:].lower():
         return True
-    if plain in IMPERATIVES or {plain, plain.removesuffix("s")} & ORDINARY or plain.endswith(ORDINARY_ENDINGS):
+    if (
+        plain in OPENING_VERBS
+        or plain == WILL
+        or {plain, plain.removesuffix("s")} & ORDINARY
+        or plain.endswith(ORDINARY_ENDINGS)
+    ):
         return False
     is_last = at + 1 == len(pieces)
     gap = pieces[at].after if is_last else _gap(pieces, at + 1)

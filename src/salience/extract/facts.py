@@ -23,6 +23,8 @@ from salience.extract.fact_values import (
     GUARDS,
     NO_NAMES,
     NOUNS_IN_ING,
+    PLURALS_OF_IE,
+    SINGULAR_IN_S,
     SKIPPED,
     SPELLINGS,
     TALKS,
@@ -398,10 +400,16 @@ def subject_key(who: str, speaker: str | None, user_id: str | None) -> str | Non
 
 
 def slug(words: str) -> str:
-    """Return words as a part of a key: singular, in one spelling, joined by `_`."""
-    singular = [
-        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-        for word in text.words(words)
-        if word not in SKIPPED
-    ]
-    return "_".join(SPELLINGS.get(word, word) for word in singular)
+    """Return words as a part of a key: singular, in one spelling, joined by `_`. A capitalised word is a name."""
+    names = {text.normalise(word) for word in words.split() if word[0].isupper() and not word[:-1].isupper()}
+    parts = [word if word in names else _singular(word) for word in text.words(words) if word not in SKIPPED]
+    return "_".join(SPELLINGS.get(word, word) for word in parts)
+
+
+def _singular(word: str) -> str:
+    """Return the singular of an English noun in small letters."""
+    if len(word) <= 3 or not word.endswith("s") or word.endswith(("ss", "us", "is")) or word in SINGULAR_IN_S:
+        return word
+    if word.endswith("ies") and word not in PLURALS_OF_IE:
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("sses", "xes", "shes", "tches", "nches", "rches")) else word[:-1]

@@ -34,7 +34,7 @@ NEVER: Final = text.ENGLISH_STOPWORDS.union(_NAMES["never"])
 NEITHER: Final = NEVER | CALENDAR | TITLES
 """Words that are not part of any name."""
 ORDINARY: Final = frozenset(_NAMES["ordinary"])
-IMPERATIVES: Final = frozenset(_NAMES["imperatives"])
+OPENING_VERBS: Final = frozenset(_NAMES["imperatives"] + _NAMES["reports"])
 FINITE: Final = frozenset(_NAMES["finite"])
 ORDINARY_ENDINGS: Final = ("ing", "ly", "ed", "tion", "tions", "sion", "ness", "ment", "ments", "ity", "ship", "ism")
 """Endings of words that are not taken for names at the start of a sentence."""
