@@ -1,6 +1,6 @@
 """Chat with a language model that remembers: recall before each answer, remember after it.
 
-pip install "salience[llm]"
+pip install ".[llm]"
 OPENAI_API_KEY=... python examples/chat.py
 OPENAI_BASE_URL=http://localhost:11434/v1 OPENAI_API_KEY=none MODEL=llama3.2 python examples/chat.py
 """
