@@ -269,7 +269,7 @@ def test_a_pool_that_is_in_use_is_busy(make, tables):
         waiting = pool.submit(added, patient, of_tenant(2, "one"))
         while not asked(tables, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
             pass
-        patient._runner._engine.pool._timeout = 0.3  # what is asked of a pool that is handed out
+        patient._runner._patience = 0.3  # of reads
         with pytest.raises(BusyError, match="SALIENCE_POOL_SIZE"):
             patient.scan(Scope("one"))
         other.rollback()

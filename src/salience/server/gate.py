@@ -13,8 +13,9 @@ from limits.strategies import MovingWindowRateLimiter
 
 from salience import keywords, remember
 from salience.arguments import QUERIES_LIMIT
+from salience.deadline import slots, within
 from salience.engine import Engine
-from salience.errors import ConflictError, ForbiddenError, InputError, LimitError, Words, shown
+from salience.errors import ConflictError, ForbiddenError, InputError, LimitError, StoreError, Words, shown
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Receipt, SessionReport, checks
@@ -34,6 +35,10 @@ SHORTENED: Final = 1000
 """Maximum length of a warning in a response at its size limit, characters."""
 PROFILE_LIMIT: Final = 8192
 """Maximum length of a profile's TOML, characters; parsing takes quadratic time. The built-in ones have up to 1,800."""
+
+READY_SECONDS: Final = 1.0
+"""Maximum seconds of a check of the store."""
+_late_probes: Final = slots()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +130,17 @@ class Gate:
         return all(map(grant.may, _rights(verb))) and not (grant.bound and verb.is_store_wide)
 
     def ready(self) -> bool:
-        """Return whether the store serves every tenant; raise `StoreError` unless it responds and has its tables."""
-        self.engine.services.store.pinned()
-        return not self.engine.services.store.is_degraded
+        """Return whether the store serves every tenant.
+
+        Raises:
+            StoreError: it does not respond within `READY_SECONDS`, or has no tables.
+        """
+        store = self.engine.services.store
+        try:
+            within(READY_SECONDS, store.pinned, _late_probes)
+        except TimeoutError:
+            raise StoreError(f"store: no answer within {READY_SECONDS:g} s. Check the database.") from None
+        return not store.is_degraded
 
     def _prepare(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
         """Return the engine of the caller's tenant, and the arguments that the caller may pass to it."""

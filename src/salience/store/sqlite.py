@@ -331,7 +331,8 @@ class SQLiteStore(SQLStore):
         with self._transaction() as reader:
             return work(reader)
 
-    _query = _read
+    def _query(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
+        return self._read(tenant, work)
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:

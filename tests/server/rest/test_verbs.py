@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 import salience
 import servers
 from salience.engine import Engine
+from salience.server import gate
 from salience.server.rest.parsing import STREAMED, argument_names, is_in_query
 from salience.store.sqlite import SQLiteStore
 from salience.verbs import VERBS
@@ -169,6 +171,17 @@ def test_a_server_is_ready_but_degraded_while_some_tenants_are_cut_off(
 ) -> None:
     monkeypatch.setattr(SQLiteStore, "is_degraded", True, raising=False)
     assert [http.get(path).json()["status"] for path in ("/healthz", "/readyz")] == ["ok", "degraded"]
+
+
+def test_a_server_whose_store_does_not_answer_says_soon_that_it_is_not_ready(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(gate, "READY_SECONDS", 0.1)
+    monkeypatch.setattr(SQLiteStore, "pinned", lambda _: over.wait(60))
+    assert http.get("/readyz").status_code == 503
+    assert not over.is_set()
+    over.set()
 
 
 def test_a_server_whose_store_is_closed_is_alive_and_not_ready(clock: StoppedClock, tmp_path: Any) -> None:

@@ -38,6 +38,8 @@ from salience.wire.errors import stack_of
 
 HEALTH: Final = ("/healthz", "/readyz")
 """Paths for probes, which accept any host and origin because they reveal nothing."""
+PROBES: Final = 4
+"""Maximum number of concurrent checks of the store, in threads of their own."""
 ID_HEADER: Final = "X-Request-ID"
 _EXPOSED: Final = ("ETag", "Link", "Location", "Retry-After", "WWW-Authenticate", ID_HEADER)
 _SHORT_BODY_DIGITS: Final = 5
@@ -177,16 +179,19 @@ def app(
             ]
         )
 
+    probes = anyio.CapacityLimiter(PROBES)
+
     @application.get("/healthz", **openapi.server_operation("alive", is_public=True))
     async def alive() -> Health:
         """Return that the process is up; does not check the store."""
         return Health(status="ok")
 
     @application.get("/readyz", **openapi.server_operation("ready", 500, 503, is_public=True))
-    def ready() -> Health:
+    async def ready() -> Health:
         """Return that the store responds. Callers are anonymous, so the details of an error go only to the log."""
         try:
-            return Health(status="ok" if gate.ready() else "degraded")
+            is_whole = await anyio.to_thread.run_sync(gate.ready, limiter=probes)
+            return Health(status="ok" if is_whole else "degraded")
         except StoreError as error:
             _log.error("not ready: %s", error)
             raise StoreError("store: not available. See the server's log.") from None

@@ -682,7 +682,7 @@ class PostgresKeyring(TableKeyring):
         if prefix is None:
             return self._runner.read(tenant, work, one_state=False)
         key = prefix if is_text(prefix) else ""
-        return self._runner.read("", work, one_state=False, **{"salience.key": key})
+        return self._runner.read("", work, one_state=False, settings={"salience.key": key})
 
     def _write(self, work: Callable[[Connection], T], tenant: str) -> T:
         return self._runner.write(tenant, lambda connection, _: work(connection), self._busy_timeout)

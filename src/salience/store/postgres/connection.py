@@ -8,7 +8,7 @@ import selectors
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -102,8 +102,17 @@ NODE_PATIENCE: Final = 1.0
 """Maximum seconds of retries while a node of a cluster is unavailable."""
 NODE_MEMORY: Final = 60.0
 """Seconds after the last failure of a node for which the store counts as degraded."""
+SILENT: Final = 1.0
+"""Seconds without an answer after which a request counts as stuck, as when a node of a cluster hangs."""
+GRACE: Final = 5.0
+"""Seconds beyond the statement timeout after which a server without an answer counts as gone."""
+_LOOK: Final = 0.1
+"""Seconds between two checks for silent tenants, while a request waits for a connection."""
 _NODE_DOWN: Final = (
     "a node of the database cluster is unavailable, and with it this tenant's memories. Try again later."
+)
+_IS_SILENT: Final = (
+    "the database does not answer this tenant at present; a node of it may be overloaded, or hang. Try again later."
 )
 _NAMED: Final = re.compile(r'\b(user|role|host|host name|address|server at) "[^"]*"')
 """Names in libpq's messages that are nobody else's business."""
@@ -245,6 +254,27 @@ class VectorDumper(Dumper):
         return struct.pack(">HH", len(numbers), 0) + numbers.astype(">f4").tobytes()
 
 
+@dataclass(eq=False, slots=True)
+class Flight:
+    """A request that has a connection, or waits for one to be opened.
+
+    Attributes:
+        tenant: of the request.
+        answered: tenant -> when the server answered it last, in seconds of the monotonic clock; of all flights.
+        limit: maximum seconds of a wait for the server; None for any number.
+        since: since when the request waits for the server; None if it does not.
+    """
+
+    tenant: str | None
+    answered: dict[str | None, float]
+    limit: float | None
+    since: float | None = field(default_factory=time.monotonic)
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server did not answer within the limit of a flight."""
+
+
 class PostgresConnection(psycopg.Connection[Any]):
     """A connection of the driver that sends statements together with the next query, in one round trip.
 
@@ -252,11 +282,45 @@ class PostgresConnection(psycopg.Connection[Any]):
         first: statements to send before the next query; without parameters.
         last: statements to send after it.
         repeats: whether each query gets them: it is a transaction of its own.
+        flight: the request that uses the connection.
     """
 
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     repeats: bool = False
+    flight: Flight | None = None
+
+    def wait(self, gen: Any, *timing: Any, **options: Any) -> Any:
+        """Consume a generator of the driver, within the limit of the flight.
+
+        Raises:
+            NoAnswer: the server did not answer in time.
+        """
+        flight = self.flight
+        if flight is None:
+            return super().wait(gen, *timing, **options)
+        flight.since = began = time.monotonic()
+        try:
+            within = gen if flight.limit is None else _limited(gen, began + flight.limit)
+            result = super().wait(within, *timing, **options)
+        except NoAnswer:
+            self.pgconn.finish()  # its answer may still come
+            raise
+        flight.since, flight.answered[flight.tenant] = None, time.monotonic()
+        return result
+
+
+def _limited(gen: Any, deadline: float) -> Generator[Any, Any, Any]:
+    """Pass a generator of the driver on; raise when it waits beyond the deadline, in seconds of the monotonic clock."""
+    ready = None
+    while True:
+        try:
+            wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+        ready = yield wanted
+        if not ready and time.monotonic() > deadline:
+            raise NoAnswer("the server does not answer")
 
 
 class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
@@ -308,6 +372,11 @@ def connect(conninfo: str, **settings: Any) -> PostgresConnection:
     return made
 
 
+def spare(size: int) -> int:
+    """Return the connections that a pool may open beyond its size, in place of those that are stuck."""
+    return size // 2 + 1
+
+
 def create_pool(address: Address, size: int, patience: float, *, prepares: bool = True) -> Engine:
     """Return an engine with a pool of up to `size` connections, and `patience` seconds to wait for one.
 
@@ -330,7 +399,7 @@ def create_pool(address: Address, size: int, patience: float, *, prepares: bool 
         creator=open_connection,
         poolclass=QueuePool,
         pool_size=size,
-        max_overflow=0,
+        max_overflow=spare(size),
         pool_timeout=patience,
         pool_use_lifo=True,  # so that the extra connections of a peak stay unused
         isolation_level="AUTOCOMMIT",  # `transaction` begins its own, in one message with its settings
@@ -380,7 +449,12 @@ def send_with_next(
 
 @contextmanager
 def lazily(
-    engine: Engine, first: tuple[str, ...], last: tuple[str, ...] = (), *, repeats: bool = False
+    engine: Engine,
+    first: tuple[str, ...],
+    last: tuple[str, ...] = (),
+    *,
+    repeats: bool = False,
+    flight: Flight | None = None,
 ) -> Iterator[Connection]:
     """Begin a transaction with the first query; commit it, or roll it back on an error.
 
@@ -390,6 +464,7 @@ def lazily(
     with engine.connect() as connection:
         below = driver(connection)
         send_with_next(below, first, last, repeats)
+        below.flight = flight
         try:
             yield connection
             if not below.first and run(below, "COMMIT").statusmessage != "COMMIT":  # an error had aborted it before
@@ -399,16 +474,18 @@ def lazily(
                 connection.invalidate()
             raise
         finally:
-            below.first = below.last = ()
+            below.first, below.last, below.flight = (), (), None
 
 
 @contextmanager
-def transaction(engine: Engine, begin: Statements) -> Iterator[tuple[Connection, psycopg.Cursor[Any]]]:
+def transaction(
+    engine: Engine, begin: Statements, flight: Flight | None = None
+) -> Iterator[tuple[Connection, psycopg.Cursor[Any]]]:
     """Begin a transaction with some statements; commit it, or roll it back on an error.
 
     Yields the connection, and a cursor on the result of the last of the statements.
     """
-    with lazily(engine, ()) as connection:
+    with lazily(engine, (), flight=flight) as connection:
         yield connection, run(driver(connection), begin)
 
 
@@ -436,12 +513,21 @@ class Runner:
         self._session = session
         self._patience = patience
         self._closed = False
-        size = engine.pool.size() if isinstance(engine.pool, QueuePool) else 1
-        self._places = threading.BoundedSemaphore(max(1, size // 4))
+        self._size = engine.pool.size() if isinstance(engine.pool, QueuePool) else 1
+        self._places = threading.BoundedSemaphore(max(1, self._size // 4))
         self._down: dict[str | None, float] = {}
+        self._changed = threading.Condition()
+        self._flights: set[Flight] = set()
+        self._answered: dict[str | None, float] = {}
+        self._refused = -NODE_MEMORY
 
     def read(
-        self, tenant: str | None, work: Callable[[Connection], T], *, one_state: bool = True, **settings: object
+        self,
+        tenant: str | None,
+        work: Callable[[Connection], T],
+        *,
+        one_state: bool = True,
+        settings: Mapping[str, object] = MappingProxyType({}),
     ) -> T:
         """Return the result of `work`, which reads the rows of one tenant, or of all for None.
 
@@ -459,8 +545,8 @@ class Runner:
         if not one_state:
             begin, last = (begin, ("COMMIT",)) if self._session.citus else (begin[1:], ())
 
-        def once() -> T:
-            with lazily(self._engine, begin, last, repeats=not one_state) as connection:
+        def once(flight: Flight) -> T:
+            with lazily(self._engine, begin, last, repeats=not one_state, flight=flight) as connection:
                 return work(connection)
 
         with mapped(self.where):
@@ -502,11 +588,11 @@ class Runner:
         begin = statements if self._session.citus else "; ".join(statements)
         unsettled: list[T] = []
 
-        def once() -> T:
+        def once(flight: Flight) -> T:
             nonlocal unsettled
             made: list[T] = []
             try:
-                with transaction(self._engine, begin) as (connection, begun):
+                with transaction(self._engine, begin, flight) as (connection, begun):
                     sequence, is_first = begun.fetchone() or (0, 0)
                     if not is_first:
                         return unsettled[0]
@@ -543,16 +629,21 @@ class Runner:
         if tenant is None and not self._session.sees_all:
             raise StoreError(f"store: {self.where}: this concerns all tenants, and the user {NO_OPERATOR}")
 
-    def _attempts(self, tenant: str | None, once: Callable[[], T], patience: float) -> T:
+    def _attempts(self, tenant: str | None, once: Callable[[Flight], T], patience: float) -> T:
         """Return the result of `once`, retried for `patience` seconds after transient failures.
 
         If a node of a cluster is down, it is retried for `NODE_PATIENCE` at most, and by a quarter of the pool's
         connections at most: other requests of the affected tenants fail at once, and leave threads and connections to
         the tenants of the other nodes.
         """
+
+        def attempt() -> T:
+            with self._flight(tenant, patience) as flight:
+                return once(flight)
+
         if tenant not in self._down:
             try:
-                return _retry(once, patience)
+                return _retry(attempt, patience)
             except Exception as error:
                 if not is_node_down(error):
                     raise
@@ -560,7 +651,7 @@ class Runner:
         if not self._places.acquire(blocking=False):
             raise StoreError(f"store: {self.where}: {_NODE_DOWN}")
         try:
-            result = _retry(once, min(patience, NODE_PATIENCE), is_node_down)
+            result = _retry(attempt, min(patience, NODE_PATIENCE), is_node_down)
         except Exception as error:
             if is_node_down(error):
                 self._down[tenant] = time.monotonic()
@@ -570,10 +661,67 @@ class Runner:
         self._down.pop(tenant, None)
         return result
 
+    @contextmanager
+    def _flight(self, tenant: str | None, patience: float) -> Iterator[Flight]:
+        """Wait for `patience` seconds until there is a connection for a request.
+
+        The stuck requests of a tenant leave their connections to others: the pool grows by `spare`. If the server
+        answers other tenants meanwhile, further requests of that tenant fail after `SILENT` seconds.
+
+        Raises:
+            BusyError: all connections are in use.
+            StoreError: the server does not answer this tenant.
+        """
+        began, timeout = time.monotonic(), self._session.statement_timeout
+        with self._changed:
+            while not self._has_room(tenant):
+                waited = time.monotonic() - began
+                if waited > SILENT and self._is_ignored(tenant):
+                    self._refused = time.monotonic()
+                    raise StoreError(f"store: {self.where}: {_IS_SILENT}")
+                if waited > patience:
+                    raise sqlalchemy_errors.TimeoutError
+                self._changed.wait(_LOOK)
+            flight = Flight(tenant, self._answered, timeout + GRACE if timeout else None)
+            self._flights.add(flight)
+        try:
+            yield flight
+        finally:
+            with self._changed:
+                self._flights.remove(flight)
+                self._changed.notify_all()
+
+    def _has_room(self, tenant: str | None) -> bool:
+        own = [flight for flight in self._flights if flight.tenant == tenant]
+        if self._is_ignored(tenant):
+            return len(own) < max(2, self._size // 4) and len(self._flights) < self._size
+        others = {flight.tenant for flight in self._flights} - {tenant}
+        stuck = {other for other in others if self._stuck_since(other) is not None}
+        left = sum(flight.tenant in stuck for flight in self._flights)
+        more = (
+            spare(self._size) if tenant == "" else min(left, spare(self._size))
+        )  # a probe of the store is always let in
+        return len(self._flights) < self._size + more
+
+    def _stuck_since(self, tenant: str | None) -> float | None:
+        """Return since when a request of a tenant is stuck, if none was answered since then; None otherwise."""
+        answered, latest = self._answered.get(tenant, 0.0), time.monotonic() - SILENT
+        waiting = [
+            flight.since for flight in list(self._flights) if flight.tenant == tenant and flight.since is not None
+        ]
+        return min((since for since in waiting if answered < since < latest), default=None)
+
+    def _is_ignored(self, tenant: str | None) -> bool:
+        """Return whether a request of a tenant is stuck, while the server answers other tenants."""
+        since = self._stuck_since(tenant)
+        return since is not None and any(at > since for other, at in list(self._answered.items()) if other != tenant)
+
     @property
     def is_degraded(self) -> bool:
-        """Whether a node of a cluster was unavailable at the last request of a tenant, not long ago."""
-        return any(time.monotonic() - failed < NODE_MEMORY for failed in list(self._down.values()))
+        """Whether a node of a cluster was unavailable to a tenant, or did not answer it, not long ago."""
+        failed = [*self._down.values(), self._refused]
+        tenants = {flight.tenant for flight in list(self._flights)}
+        return any(time.monotonic() - at < NODE_MEMORY for at in failed) or any(map(self._is_ignored, tenants))
 
     @property
     def sees_all(self) -> bool:

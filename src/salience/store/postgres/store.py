@@ -315,7 +315,7 @@ class PostgresStore(SQLStore):
 
         while True:
             settings = search.settings(self._is_iterative) if is_large else {}
-            meta, answer = self._runner.read(scope.tenant, read, **settings)
+            meta, answer = self._runner.read(scope.tenant, read, settings=settings)
             if directed:
                 self._handle.check_vectors(meta.pin())  # after the transaction: it may call a provider
             if answer is not None:

@@ -1,0 +1,122 @@
+"""A server, or one node of a cluster, that takes what it is sent and answers nothing."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from salience.errors import StoreError
+from salience.records import Scope
+from salience.store.postgres import PostgresStore
+from salience.store.postgres import connection as connections
+from tests.contract.memories import DIMENSION, id_of, stored
+from tests.contract.memories import add as added
+from tests.postgres_proxy import Silent
+
+SICK = [f"sick{number}" for number in range(3)]
+WELL = ["well", "fine"]
+CLIENTS = 20
+
+
+@pytest.fixture
+def silent(tables):
+    with Silent(tables) as proxy:
+        yield proxy
+
+
+def store_on(proxy, **settings):
+    options = {"embedder": "e", "dimension": DIMENSION, "language": "none", "busy_timeout": 30.0, "pool_size": 4}
+    return PostgresStore.open(proxy.dsn, **{**options, **settings})
+
+
+def read(store, tenant):
+    return [found.id for found in store.fetch(Scope(tenant), [id_of(1)])]
+
+
+def fell_silent(store):
+    """Wait until a request counts as stuck."""
+    wait_until(lambda: any(store._runner._stuck_since(tenant) for tenant in SICK))
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def test_requests_of_a_tenant_that_gets_no_answer_fail_soon_and_all_others_are_served(silent):
+    """There are more of them than the pool has connections, and none of them has ended yet."""
+    store = store_on(silent)
+    for tenant in (*SICK, *WELL):
+        added(store, stored(1, tenant=tenant))
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        silent.words = {tenant.encode() for tenant in SICK}
+        stuck = [threads.submit(read, store, SICK[number % len(SICK)]) for number in range(store._runner._size)]
+        fell_silent(store)
+        for tenant in WELL * 3:
+            assert threads.submit(read, store, tenant).result(30) == [id_of(1)]
+        assert store.is_degraded
+        more = [threads.submit(read, store, SICK[number % len(SICK)]) for number in range(CLIENTS - len(stuck))]
+        refused = [future for future in more if isinstance(future.exception(timeout=30), StoreError)]
+        assert len(refused) == len(more)
+        assert all("does not answer this tenant" in str(future.exception()) for future in refused)
+        assert not any(future.done() for future in stuck)
+        assert read(store, "well") == [id_of(1)]
+        connections_in_use = store.connections()["in_use"]
+        assert connections_in_use <= 4 + connections.spare(4)
+        silent.words = set()
+        silent.close()
+        assert all(isinstance(future.exception(timeout=60), StoreError) for future in stuck)
+    store.close()
+
+
+def test_a_lone_slow_statement_keeps_no_other_request_of_its_tenant_waiting(tables, monkeypatch):
+    monkeypatch.setattr(connections, "SILENT", 0.0)
+    store = PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="none")
+    added(store, stored(1, tenant="well"), stored(1, tenant="fine"))
+    slow, begun = "SELECT pg_advisory_xact_lock(1) IS NULL", threading.Event()
+
+    def read_slowly(reader):
+        begun.set()
+        return reader.exec_driver_sql(slow).scalar()
+
+    with closing(psycopg.connect(tables)) as other, ThreadPoolExecutor(1) as threads:
+        other.execute(slow)
+        waiting = threads.submit(store._runner.read, "well", read_slowly)
+        assert begun.wait(30)
+        for _ in range(20):
+            assert read(store, "fine") == read(store, "well") == [id_of(1)]
+        assert not waiting.done()
+        other.rollback()
+        assert waiting.result(60) is False
+    store.close()
+
+
+def test_a_server_that_answers_nobody_is_given_up_after_the_statement_timeout(silent, monkeypatch):
+    monkeypatch.setattr(connections, "GRACE", 0.2)
+    store = store_on(silent, statement_timeout=0.3, busy_timeout=0.2)
+    added(store, stored(1, tenant="well"))
+    silent.words = {b""}
+    with pytest.raises(StoreError, match="does not answer"):
+        read(store, "well")
+    silent.words = set()
+    assert read(store, "well") == [id_of(1)]
+    store.close()
+
+
+def test_a_probe_of_the_server_is_answered_while_every_connection_is_stuck(silent):
+    store = store_on(silent)
+    added(store, *(stored(1, tenant=tenant) for tenant in (*SICK, *WELL)))
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        silent.words = {tenant.encode() for tenant in SICK}
+        stuck = [threads.submit(read, store, SICK[number % len(SICK)]) for number in range(store._runner._size)]
+        wait_until(lambda: store.connections()["in_use"] == store._runner._size)
+        assert store.pinned() is not None
+        silent.words = set()
+        silent.close()
+        assert all(isinstance(future.exception(timeout=60), StoreError) for future in stuck)
+    store.close()
