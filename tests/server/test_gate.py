@@ -656,3 +656,12 @@ def test_verifiers_are_tried_in_order():
     assert door.authenticate("Bearer second") is two
     with pytest.raises(AccessError):
         door.authenticate("Bearer third")
+
+
+def test_a_bound_key_lists_its_own_and_shared_memories_by_id(setup):
+    ids = [setup.ids[name] for name in ("hers", "ours", "away")]
+    found = setup.ask(grant("read", user_id="alice"), "list", ids=ids)
+    assert {one.id for one in found.memories} == {setup.ids["hers"], setup.ids["ours"]}
+    with pytest.raises(ForbiddenError, match="bob"):
+        setup.ask(grant("read", user_id="alice"), "facets", user_id="bob")
+    assert setup.ask(grant("read", user_id="alice"), "facets", users=["bob"]).total == 0
