@@ -61,6 +61,29 @@ def test_each_tenants_touches_are_one_transaction_in_order(store, log):
     assert len(log) == 0
 
 
+def test_a_tenant_whose_touches_the_store_does_not_answer_keeps_no_other_waiting(store, log, monkeypatch):
+    begun, over, apply = threading.Event(), threading.Event(), store.apply
+
+    def answer(changes):
+        if changes[0].scope.tenant == "sick":
+            begun.set()
+            over.wait(PATIENCE)
+        return apply(changes)
+
+    monkeypatch.setattr(store, "apply", answer)
+    log.add(touch("a", tenant="sick"))
+    log.add(touch("b", tenant="well"))
+    writing = threading.Thread(target=log.flush)
+    writing.start()
+    assert begun.wait(PATIENCE)
+    assert log.flush(tenant="well")
+    assert store.transactions == [[("well", "b")]]
+    over.set()
+    writing.join()
+    assert store.transactions == [[("well", "b")], [("sick", "a")]]
+    assert len(log) == 0
+
+
 def test_a_flush_for_columns_writes_only_if_a_touch_changes_one_of_them(store, log):
     log.add(touch("a"))
     assert log.flush({"importance", "accessed_at", "turns_since_activation"})

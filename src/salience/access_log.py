@@ -50,11 +50,11 @@ class AccessLog:
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
-        self._writing = threading.Lock()
+        self._writing: dict[str, threading.Lock] = {}  # by tenant: one that the store does not answer stops no other
         self._queue: list[Touch | LogRecall] = []
         self._columns: set[str] = set()
         self._has_thread = False
-        self._failed = False
+        self._failed: set[str] = set()
         self._closed = False
 
     def __len__(self) -> int:
@@ -78,27 +78,36 @@ class AccessLog:
                 self.flush()
         return not self._failed
 
-    def flush(self, columns: Set[str] | None = None) -> bool:
-        """Write the queue, if any touch in it changes one of `columns` (None: any column).
+    def flush(self, columns: Set[str] | None = None, tenant: str | None = None) -> bool:
+        """Write the queue, or that of a tenant, if any touch in it changes one of `columns` (None: any column).
 
         Returns False if some touches could not be written. They stay in the queue.
         """
         if not self._queue or (columns is not None and self._columns.isdisjoint(columns)):
             return True
-        with self._writing:
-            batch = list(self._queue)
-            failed: list[Touch | LogRecall] = []
-            for tenant in dict.fromkeys(touch.scope.tenant for touch in batch):
-                touches = [touch for touch in batch if touch.scope.tenant == tenant]
-                try:
-                    self._store.apply(touches)
-                except SalienceError:
-                    failed += touches
+        queued = dict.fromkeys(touch.scope.tenant for touch in list(self._queue))
+        written = [self._write(name) for name in queued if tenant in (None, name)]
+        return all(written)
+
+    def _write(self, tenant: str) -> bool:
+        """Write the touches of a tenant; return False if the store could not."""
+        with self._changed:
+            writing = self._writing.setdefault(tenant, threading.Lock())
+        with writing:
+            touches = [touch for touch in list(self._queue) if touch.scope.tenant == tenant]
+            if not touches:  # another thread wrote them
+                return tenant not in self._failed
+            written: set[int] = set()
+            try:
+                self._store.apply(touches)
+                written = set(map(id, touches))
+            except SalienceError:
+                pass
             with self._changed:
-                self._queue = [*failed, *self._queue[len(batch) :]][-LIMIT:]
+                self._queue = [touch for touch in self._queue if id(touch) not in written][-LIMIT:]
                 self._columns = set().union(*(touch.columns for touch in self._queue))
-                self._failed = bool(failed)
-        return not failed
+                (self._failed.discard if written else self._failed.add)(tenant)
+        return tenant not in self._failed
 
     def close(self) -> None:
         """Write the queue, and drop the touches that cannot be written."""

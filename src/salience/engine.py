@@ -131,9 +131,9 @@ class Engine(Verbs):
 
     @property
     def _flushed(self) -> Services:
-        """The services, once the access log is written: for verbs that show or change counters."""
+        """The services, once the tenant's part of the access log is written: for verbs that show or change counters."""
         services = self.services
-        services.access_log.flush()
+        services.access_log.flush(tenant=services.tenant)
         return services
 
     def of(self, tenant: str, answer_limit: int | None = None, *, records_access: bool = True) -> Self:
@@ -159,7 +159,7 @@ class Engine(Verbs):
     def _home(self, where: Mapping[str, object]) -> Scope:
         home = keywords.home(self._services.tenant, where)
         if home.session_id is not None:  # queued recalls of this session take their turns before a new memory does
-            self._services.access_log.flush(TURN)
+            self._services.access_log.flush(TURN, self._services.tenant)
         return home
 
     def _selected(self, given: Mapping[str, Any]) -> tuple[Scope, Filter, dict[str, Any]]:

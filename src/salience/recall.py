@@ -424,7 +424,7 @@ def _corrected(services: Services, query: Query, batch: Batch) -> Mapping[str, s
 
 def gather(services: Services, need: Need, reading: Reading) -> Batch:
     """Return the candidates; lexical shares replace cosines where the query or a memory has no vector."""
-    services.access_log.flush(None if need.as_of else need.columns)
+    services.access_log.flush(None if need.as_of else need.columns, need.scope.tenant)
     if need.vector is None:
         batch = services.store.gather(replace(need, terms=need.terms or reading.every_term, candidates=None))
         return batch.with_columns(**lexical_cosines(batch))

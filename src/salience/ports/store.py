@@ -314,8 +314,11 @@ class AccessLog(Protocol):
         """Queue a change; return False if the last attempt to write earlier ones failed."""
         ...
 
-    def flush(self, columns: Set[str] | None = None, /) -> bool:
-        """Write the queue, if any touch in it changes one of `columns` (None: any column); return False on failure."""
+    def flush(self, columns: Set[str] | None = None, tenant: str | None = None) -> bool:
+        """Write the queue, or that of a tenant, if any touch in it changes one of `columns` (None: any column).
+
+        Returns False on failure.
+        """
         ...
 
     def close(self) -> None:
