@@ -12,21 +12,22 @@ from tests.contract.store_contract import StoreContract
 
 class TestReferenceStore(StoreContract):
     @pytest.fixture
-    def store(self):
-        store = ReferenceStore("contract", DIMENSION)
+    def store(self, clock):
+        store = ReferenceStore("contract", DIMENSION, clock=clock)
         yield store
         store.close()
 
 
 class TestSQLiteStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path):
+    def store(self, tmp_path, clock):
         store = SQLiteStore.open(
             tmp_path / "memory.db",
             embedder="contract",
             dimension=DIMENSION,
             language="english",
             busy_timeout=5,
+            clock=clock,
         )
         yield store
         store.close()
@@ -41,11 +42,17 @@ class _OnAServer:
     options: ClassVar[dict[str, int]] = {}
 
     @pytest.fixture
-    def store(self, as_caretaker):
+    def store(self, as_caretaker, clock):
         from salience.store.postgres import PostgresStore
 
         store = PostgresStore.open(
-            as_caretaker, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5, **self.options
+            as_caretaker,
+            embedder="contract",
+            dimension=DIMENSION,
+            language="english",
+            busy_timeout=5,
+            clock=clock,
+            **self.options,
         )
         yield store
         store.close()

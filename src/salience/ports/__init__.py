@@ -52,11 +52,13 @@ from salience.ports.needs import (
 )
 from salience.ports.store import (
     AccessLog,
+    Clock,
     Counts,
     Revision,
     RevisionFilter,
     Services,
     Store,
+    utc_now,
 )
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "BuildProgress",
     "Calibration",
     "Change",
+    "Clock",
     "Clustering",
     "ColumnBound",
     "Counts",
@@ -113,4 +116,5 @@ __all__ = [
     "WindowBound",
     "embeddings",
     "touched",
+    "utc_now",
 ]
