@@ -19,7 +19,7 @@ from salience.records import Grant
 from salience.server.auth import Authenticator, verify_key
 from salience.server.gate import Gate, Limits, Observer
 from salience.server.rest.app import Lifespan, Options, app
-from waiting import PATIENCE
+from tests.waiting import PATIENCE
 
 
 class _Server(uvicorn.Server):

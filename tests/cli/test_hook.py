@@ -298,7 +298,7 @@ def test_a_prompt_that_is_not_embedded_in_time_gets_memories_by_its_words(client
     agent = agent_in(client)
     agent.prompt("first", RULE)
     agent.stop("first", DONE)
-    monkeypatch.setattr(hook, "RANKING", 600)  # no time is left to embed
+    monkeypatch.setattr(hook, "EMBEDDING", 0)  # no time is left to embed
     monkeypatch.setattr(type(model), "embed_tokens", lambda *_: pytest.fail("the prompt was embedded"))
     monkeypatch.setattr(hook, "_store", lambda *_: None)
     assert RULE in agent.prompt("second", "Does the vendor block the account?")

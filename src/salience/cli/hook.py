@@ -34,10 +34,10 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "cursor": {"sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "stop"},
 }
 """Agent -> its events, and our part in each: bootstrap memories, memories for the prompt, storing turns."""
-SECONDS: Final[Mapping[str, float]] = {"start": 5, "prompt": 5, "stop": 30}
-"""Time limit of each part; a long session that is stored for the first time needs the most."""
-RANKING: Final = 1.0
-"""Seconds of the time limit that are kept for the search, after the embedding."""
+SECONDS: Final[Mapping[str, float]] = {"start": 5, "prompt": 9, "stop": 30}
+"""Time limit of each part, below that of the agents: 10 seconds, 60 for the last one, which may store a long session."""
+EMBEDDING: Final = 4.0
+"""Seconds until a question has to be embedded."""
 BUDGET: Final = 2000
 """Maximum tokens for a prompt: 8,000 characters of English; agents cut a context at 10,000."""
 CONSIDERED: Final = 50
@@ -82,7 +82,7 @@ def hook(
     given = {"project": project, "user_id": user_id, "agent_id": agent_id, "environment": environment}
     part = EVENTS.get(client, {}).get(event, "")
     limit = SECONDS.get(part, 5)
-    deadline = time.monotonic() + limit - RANKING
+    deadline = time.monotonic() + EMBEDDING
     timer = threading.Timer(limit, _give_up, (limit,))
     timer.daemon = True
     timer.start()
