@@ -35,7 +35,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Agent -> its events, and our part in each: bootstrap memories, memories for the prompt, storing turns."""
 SECONDS: Final[Mapping[str, float]] = {"start": 5, "prompt": 9, "stop": 30}
-"""Time limit of each part, below that of the agents: 10 seconds, 60 for the last one, which may store a long session."""
+"""Time limit of each part, below the agents' own: 10 seconds, and 60 for the last one, which may store many turns."""
 EMBEDDING: Final = 4.0
 """Seconds until a question has to be embedded."""
 BUDGET: Final = 2000
