@@ -85,7 +85,7 @@ def context(services: Services, profile: Profile, query: Query, budget_tokens: i
     first = [Hit(memory, 1.0, ScoreDetail((), 1.0)) for memory in bootstrap(services, profile, query, now)]
     known = {hit.memory.id for hit in first}
     found = recall(services, profile, replace(query, limit=limit, dry_run=True, now=now))
-    if "replaced" not in profile.stages and query.as_of is None:  # such a recall does not look for replacements
+    if "replaced" not in profile.stages:  # such a recall does not look for replacements
         marked = with_replacements(services, query.scope, [hit.memory for hit in found])
         found = replace(found, hits=tuple(replace(hit, memory=one) for hit, one in zip(found, marked, strict=True)))
     most = profile.limit if query.limit is None and query.min_score is None else len(found)
