@@ -38,6 +38,11 @@ def test_every_view_answers_without_a_key_on_an_open_server(client, path):
     assert "set-cookie" not in response.headers
 
 
+@pytest.mark.parametrize("path", ["/", "/ui"])
+def test_the_root_of_the_server_leads_to_the_dashboard(client, path):
+    assert client.get(path, follow_redirects=False).headers["location"] == "/ui/"
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_no_page_has_inline_scripts_or_styles(client, engine, path):
     engine.remember("something", user_id="ann", tags=["t"])

@@ -126,7 +126,7 @@ def mount(application: FastAPI, gate: Gate, sessions: Sessions, **options: Any) 
     `options` are those of `app`.
     """
     application.router.routes += [
-        Route(BASE, lambda _: RedirectResponse(f"{BASE}/")),
+        *(Route(path, lambda _: RedirectResponse(f"{BASE}/")) for path in ("/", BASE)),
         Mount(BASE, app(gate, sessions, **options)),
     ]
 
