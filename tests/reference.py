@@ -42,7 +42,6 @@ from salience.ports import (
     After,
     Answered,
     Change,
-    Clock,
     Counts,
     Derive,
     Erase,
@@ -59,7 +58,6 @@ from salience.ports import (
     SessionSpan,
     Stored,
     Touch,
-    utc_now,
 )
 from salience.records import (
     ANY,
@@ -152,13 +150,8 @@ class State:
         """Return the memories of a tenant, forgotten ones too, by id."""
         return [self.rows[place] for place in sorted(place for place in self.rows if place[0] == tenant)]
 
-    def live(self, tenant: str, now: datetime, as_of: datetime | None = None) -> list[Stored]:
+    def live(self, tenant: str, as_of: datetime | None = None) -> list[Stored]:
         """Return the live memories of a tenant, by id, as they stand or as they stood."""
-        held = self.kept(tenant, as_of)
-        return [stored for stored in held if stored.memory.at(as_of or now).forgotten_at is None]
-
-    def kept(self, tenant: str, as_of: datetime | None = None) -> list[Stored]:
-        """Return the memories of a tenant that no change hides, by id, as they stand or as they stood."""
         held = self.of(tenant)
         if as_of is not None:
             held = [then for now in held if (then := self.then((tenant, now.memory.id), as_of)) is not None]
@@ -207,7 +200,6 @@ class Making:
 
     state: State
     handle: Handle
-    now: datetime
 
     @property
     def dimension(self) -> int:
@@ -229,7 +221,7 @@ def _add(making: Making, change: Add) -> Receipt:
     if present is not None:
         older = state.versions.get((tenant, present.memory.id), ())
         has_said = any(one.memory.content_hash == memory.content_hash for one in older)
-        return already(present.memory.at(making.now), memory, has_said)
+        return already(present.memory, memory, has_said)
     for session, turn in change.stored.activations.items():
         state.clocks[tenant, session] = max(turn, state.clocks.get((tenant, session), 0))
     memory = _in_turn(state, own_metadata(memory))
@@ -825,17 +817,9 @@ class ReferenceStore:
         embedder: name of the embedder that the vectors come from.
         dimension: their length.
         fingerprint: as in `Model`.
-        clock: decides which memories have expired.
     """
 
-    def __init__(
-        self,
-        embedder: str,
-        dimension: int,
-        fingerprint: Callable[[], Vectors32] | None = None,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._clock = clock
+    def __init__(self, embedder: str, dimension: int, fingerprint: Callable[[], Vectors32] | None = None) -> None:
         self._handle = Handle(Model(embedder, dimension, fingerprint), ":memory:")
         self._shared = _Shared()
 
@@ -853,7 +837,7 @@ class ReferenceStore:
         with self._opened() as state:
             draft = state.draft()
             self._pin(draft, changes)
-            made = [MAKE[type(change)](Making(draft, self._handle, self._clock()), change) for change in changes]
+            made = [MAKE[type(change)](Making(draft, self._handle), change) for change in changes]
             receipts = [receipt for receipt in made if receipt is not None]
             if counted:
                 _check_counts(state, draft, changes, receipts)
@@ -863,7 +847,7 @@ class ReferenceStore:
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id."""
         with self._opened() as state:
-            live = state.kept(need.scope.tenant, need.as_of)
+            live = state.live(need.scope.tenant, need.as_of)
             clock = state.clocks.get((need.scope.tenant, need.scope.session_key or ""), 0)
             pin = state.pins.get("pinned")
         if need.vector is not None or need.near is not None:
@@ -880,38 +864,28 @@ class ReferenceStore:
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked."""
         with self._opened() as state:
-            visible = [
-                stored.memory
-                for stored in state.live(scope.tenant, self._clock(), as_of)
-                if scope.sees(stored.memory.scope)
-            ]
+            visible = [stored.memory for stored in state.live(scope.tenant, as_of) if scope.sees(stored.memory.scope)]
         by_id = {memory.id: memory for memory in visible}
         return [by_id[found] for asked in ids if (found := _meant(visible, asked)) is not None]
 
     def token_vectors(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Tokens | None]:
         """Return the token vectors of the live memories of these whole ids visible in `scope`; None where absent."""
         with self._opened() as state:
-            visible = [
-                stored for stored in state.live(scope.tenant, self._clock(), as_of) if scope.sees(stored.memory.scope)
-            ]
+            visible = [stored for stored in state.live(scope.tenant, as_of) if scope.sees(stored.memory.scope)]
         found = {stored.memory.id: stored.tokens for stored in visible}
         return [found.get(asked) for asked in ids]
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
         with self._opened() as state:
-            visible = [
-                stored.memory
-                for stored in state.live(scope.tenant, self._clock(), as_of)
-                if scope.sees(stored.memory.scope)
-            ]
+            visible = [stored.memory for stored in state.live(scope.tenant, as_of) if scope.sees(stored.memory.scope)]
         return sorted({memory.speaker for memory in visible if memory.speaker and means(names, memory.speaker)})
 
     def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
         """Return the sessions of live memories visible in `scope`, in the order of their first memory."""
         times: dict[tuple[str | None, ...], list[datetime]] = {}
         with self._opened() as state:
-            for stored in state.live(scope.tenant, self._clock(), as_of):
+            for stored in state.live(scope.tenant, as_of):
                 home = stored.memory.scope
                 if scope.sees(home) and home.session_id is not None:
                     key = (str(home.environment), home.user_id, home.session_id)
@@ -923,17 +897,7 @@ class ReferenceStore:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         with self._opened() as state:
             places = [(home.tenant, home.home_key, key) for key in dict.fromkeys(keys)]
-            return [
-                state.rows[home.tenant, state.keys[place]].memory.at(self._clock())
-                for place in places
-                if place in state.keys
-            ]
-
-    def due(self, tenant: str) -> list[Memory]:
-        """Return the memories of a tenant that have expired and that no change hides yet, in the order of ids."""
-        with self._opened() as state:
-            kept = [stored.memory for stored in state.kept(tenant)]
-        return [memory for memory in kept if memory.at(self._clock()) != memory]
+            return [state.rows[home.tenant, state.keys[place]].memory for place in places if place in state.keys]
 
     def answered(self, home: Scope, key: str) -> Answered | None:
         """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
@@ -992,7 +956,7 @@ class ReferenceStore:
                 if (not after or stored.memory.id < after if newest_first else stored.memory.id > after)
                 and scope.sees(stored.memory.scope)
                 and filter.accepts(stored.memory)
-                and (forgotten or stored.memory.at(self._clock()).forgotten_at is None)
+                and (forgotten or stored.memory.forgotten_at is None)
             ][:limit]
             older = state.versions if versions else {}
             return [item for stored in page for item in (*older.get((scope.tenant, stored.memory.id), ()), stored)]
@@ -1002,9 +966,7 @@ class ReferenceStore:
         with self._opened() as state:
             visible = [stored.memory for stored in state.of(scope.tenant) if scope.sees(stored.memory.scope)]
             found = _meant(visible, id)
-            versions = () if found is None else state.all_of((scope.tenant, found))
-        now = self._clock()
-        return [*versions[:-1], *(replace(one, memory=one.memory.at(now)) for one in versions[-1:])]
+            return [] if found is None else list(state.all_of((scope.tenant, found)))
 
     def revisions(
         self,
@@ -1047,16 +1009,11 @@ class ReferenceStore:
                     found.append(Revision(memory, previous if is_next else None, until))
         return found
 
-    def leaves_out(self, scope: Scope) -> bool:
-        """Return whether `scope.widened()` shows a live memory that `scope` does not."""
-        return bool(self.out_of_scope(scope))
-
-    def out_of_scope(self, scope: Scope, limit: int = 5, filter: Filter = Filter()) -> list[OutOfScope]:
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
         wide = scope.widened()
         with self._opened() as state:
-            live = [stored.memory for stored in state.live(scope.tenant, self._clock())]
-        homes = [one.scope for one in live if filter.accepts(one)]
+            homes = [stored.memory.scope for stored in state.live(scope.tenant, None)]
         counts = Counter(replace(home, session_id=None) for home in homes if wide.sees(home) and not scope.sees(home))
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].home_key))
         return [OutOfScope(home, count) for home, count in ordered[:limit]]
@@ -1065,7 +1022,7 @@ class ReferenceStore:
         """Return the numbers of live memories visible in `scope`, with all values of each of `FACETS`."""
         found = self.facets(Selection(scope=scope, values={"status": ("live",)}), sys.maxsize)
         with self._opened() as state:
-            live = [one for one in state.live(scope.tenant, self._clock()) if scope.sees(one.memory.scope)]
+            live = [one for one in state.live(scope.tenant, None) if scope.sees(one.memory.scope)]
         values = {name: found.values[name] for name in FACETS}
         values["status"] = {"live": found.total} if found.total else {}
         return Counts(found.total, values, sum(one.vector is None for one in live))
@@ -1124,7 +1081,7 @@ class ReferenceStore:
 
     def _selected(self, selection: Selection) -> list[Memory]:
         with self._opened() as state:
-            every = [stored.memory.at(self._clock()) for stored in state.of(selection.scope.tenant)]
+            every = [stored.memory for stored in state.of(selection.scope.tenant)]
         return [
             one
             for one in every

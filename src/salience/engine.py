@@ -15,7 +15,7 @@ from salience import context as contexts
 from salience import explain as explanations
 from salience import keywords, listing, remember
 from salience import recall as recalls
-from salience.errors import InputError, NotFoundError, Words
+from salience.errors import InputError, Words
 from salience.explain.scores import scores
 from salience.help import TOPICS
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
@@ -60,7 +60,7 @@ from salience.records import (
 )
 from salience.records.query import CHOICES, CONDITIONS, INSTANTS, choices
 from salience.relations import with_replacements
-from salience.steps import get_memory, how_hidden
+from salience.steps import get_memory
 from salience.transfer import export, files, formats, import_, importers
 from salience.verbs import Verb, Verbs
 
@@ -303,13 +303,7 @@ class Engine(Verbs):
 
     def _get(self, id: str, **where: Any) -> Memory:
         services, named = self._flushed, self._scope(where)
-        try:
-            memory = get_memory(services, named.widened(), id)
-        except NotFoundError:
-            versions = services.store.history(named.widened(), id)
-            if versions and versions[-1].memory.forgotten_at is not None:
-                raise NotFoundError(id, hidden=how_hidden(versions[-1].memory)) from None
-            raise
+        memory = get_memory(services, named.widened(), id)
         own = {name: getattr(memory.scope, name) for name in NARROWING if getattr(named, name) is None}
         return with_replacements(services, replace(named, **own), [memory])[0]
 

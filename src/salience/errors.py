@@ -120,20 +120,12 @@ class ImportLineError(InputError):
 
 
 class NotFoundError(SalienceError, LookupError):
-    """No memory of that id is visible to the caller; whether it exists elsewhere is not revealed.
+    """No memory of that id is visible to the caller; whether it exists elsewhere is not revealed."""
 
-    Args:
-        id: as the caller gave it.
-        field: the caller's name for the id.
-        hidden: how and when the memory was hidden, if the caller may see its history.
-    """
-
-    def __init__(self, id: str, field: str = "id", hidden: str | None = None) -> None:
-        self.id, self.field, self.hidden = id, field, hidden
+    def __init__(self, id: str, field: str = "id") -> None:
+        self.id, self.field = id, field
         super().__init__(
             f"{field}: no memory {shown(id)} is visible in this scope. Check the id and the scope keywords."
-            if hidden is None
-            else f"{field}: memory {shown(id)} {hidden}. Its versions are kept: restore brings it back."
         )
 
 

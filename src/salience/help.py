@@ -36,8 +36,7 @@ environment matches exactly; its default is "default". A memory is visible if ea
 agent_id is empty or equals the caller's: a caller that names no project sees no memories of projects.
 session_id hides nothing; it orders turns and primes memories. salience.ANY matches every value of a coordinate.
 scope="global" selects memories without a project, scope="project" those of the named project.
-out_of_scope of an answer names the scope of a memory that would have come first, and of an answer without memories
-the scopes that have some: name their project, user or agent.
+An answer without memories lists in out_of_scope the scopes that have some: name their project, user or agent.
 get, history and explain need only the id; a coordinate that the call names must match.""",
     "profiles": """\
 salience     meaning and words together; each hit has a confidence and a verdict: answers, may answer, does not answer

@@ -61,8 +61,8 @@ def page(
     if last is not None and order == "id":  # the others are on the next page
         damaged = {one for one in damaged if (one > last.id if descending else one < last.id)}
     accepts = selection.filter
-    is_empty = not memories and not damaged and cursor is None and accepts.level is None
-    elsewhere = out_of_scope(services, scope, accepts) if is_empty and not selection.ids else ()
+    is_empty = not memories and not damaged and cursor is None and accepts.level is None and not accepts.fact_keys
+    elsewhere = out_of_scope(services, scope) if is_empty and not selection.ids else ()
     with suppress(DamagedError):  # `damaged` names that row, here or on its page; the others are listed without marks
         listed = with_replacements(services, scope, listed)
     return Page(tuple(listed), None if last is None else _cursor(last, order), tuple(sorted(damaged)), elsewhere)

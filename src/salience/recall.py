@@ -27,7 +27,7 @@ import numpy as np
 
 from salience.batch import Batch, Embedding, Tokens, Vectors32
 from salience.deadline import slots, within
-from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
+from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract.reading import Reading, read
 from salience.ports import RAW, LogRecall, Need, Reranker, Services, Touch
 from salience.rank.bounds import is_exact, is_settled, lacks_candidates, may_become_exact, pruning, widen
@@ -36,18 +36,7 @@ from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
-from salience.records import (
-    PERIOD,
-    Filter,
-    Hit,
-    LoggedHit,
-    LoggedRecall,
-    Memory,
-    OutOfScope,
-    Query,
-    Recall,
-    checks,
-)
+from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, checks
 from salience.relations import replaced_by
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
 
@@ -63,8 +52,6 @@ HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 LOGGED_HITS: Final = 20
 """Maximum hits of an entry of the recall log."""
-PLACES: Final = 10_000
-"""Maximum places out of view among which that of a memory is looked for."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 _NO_FILTER: Final = Filter()
 _late_embeddings: Final = slots()
@@ -138,13 +125,18 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
             clock.end("wait")
         criteria = with_vectors(services, profile, criteria, found)
         answers.append(_answer(services, profile, query, criteria, clock, size))
-    if not (queries[0].dry_run or queries[0].as_of is not None):
+    first = queries[0]
+    is_past = first.as_of is not None
+    if not (first.dry_run or is_past):
         answers = [
             _touched(services, profile, query, answer, now) for query, answer in zip(queries, answers, strict=True)
         ]
     for query, answer in zip(queries, answers, strict=True):
         log(services, query, answer)
-    return answers
+    if is_past or first.filter.level is not None or all(answer.hits for answer in answers):
+        return answers
+    elsewhere = out_of_scope(services, first.scope)
+    return [answer if answer.hits else replace(answer, out_of_scope=elsewhere) for answer in answers]
 
 
 def _answer(
@@ -160,7 +152,6 @@ def _answer(
         hits, reranker = rerank(services, services.reranker, query, criteria.limit, hits, clock)
         degraded += () if reranker else ("rerank",)
         clock.end("rerank")
-    elsewhere = _out_of_view(services, profile, query, criteria, hits, clock)
     return Recall(
         hits,
         profile.name,
@@ -170,36 +161,8 @@ def _answer(
         clock.timings,
         reranker,
         not all(hit.weak for hit in hits),
-        out_of_scope=elsewhere,
         corrected=_corrected(services, query, ranked.batch),
     )
-
-
-def _out_of_view(
-    services: Services, profile: Profile, query: Query, criteria: Criteria, hits: Sequence[Hit], clock: Clock
-) -> tuple[OutOfScope, ...]:
-    """Return the place of the memory out of view that would be the first hit; without any hit, all places.
-
-    Only where the scope leaves memories out, those in the widened scope are ranked too.
-    """
-    if query.as_of is not None or query.filter.level is not None:
-        return ()
-    if not hits:
-        return out_of_scope(services, query.scope, query.filter)
-    wide = query.scope.widened()
-    try:
-        if wide == query.scope or not services.store.leaves_out(query.scope):
-            return ()
-        first = replace(criteria, limit=1, depth=None)
-        ranked, _ = search(services, profile, replace(query, scope=wide), first, Clock())
-        found = services.store.fetch(wide, ranked.batch.ids[ranked.rows[:1]].tolist())
-        clock.end("scope")
-    except StoreError:
-        return ()
-    if not found or query.scope.sees(found[0].scope) or found[0].content_hash == hits[0].memory.content_hash:
-        return ()
-    home = found[0].scope.without_session
-    return tuple(one for one in out_of_scope(services, query.scope, query.filter, PLACES) if one.scope == home)
 
 
 def instant_of(services: Services, query: Query) -> datetime:

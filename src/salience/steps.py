@@ -187,23 +187,17 @@ def get_memory(services: Services, scope: Scope, id: str, field: str = "id") -> 
     return found[0]
 
 
-def how_hidden(memory: Memory) -> str:
-    """Return how and when a memory that is not live was hidden."""
-    when = memory.forgotten_at.isoformat(timespec="seconds") if memory.forgotten_at else ""
-    phrases = {"forgotten": "was forgotten", "expired": "expired", "stale": "was hidden after a change of its sources"}
-    return f"{phrases[memory.status]} on {when}"
-
-
-def out_of_scope(services: Services, scope: Scope, filter: Filter = Filter(), most: int = 5) -> tuple[OutOfScope, ...]:
+def out_of_scope(services: Services, scope: Scope) -> tuple[OutOfScope, ...]:
     """Return the places whose memories a caller in `scope` would see by naming their project, user or agent too.
 
-    Only memories that pass `filter` count. Coordinates that the caller names stay as they are: a call for one user
-    learns nothing of another user. Empty if the store fails.
+    Coordinates that the caller names stay as they are: a call for one user learns nothing of another user. Empty if the
+    store fails or does not implement `out_of_scope`.
     """
-    if scope.widened() == scope:
+    count = getattr(services.store, "out_of_scope", None)
+    if count is None or scope.widened() == scope:
         return ()
     try:
-        return tuple(services.store.out_of_scope(scope, most, filter))
+        return tuple(count(scope))
     except StoreError:
         return ()
 

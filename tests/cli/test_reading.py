@@ -208,7 +208,7 @@ def test_a_profile_shows_its_toml(run, run_json, written):
     assert "# CMM, Scoring Formula" in run("profiles", "show", "cmm").stdout
     checked = run("profiles", "check", own).stdout
     assert checked.startswith(f"{own}: ok. mine = 1 similarity; stages score, trim")
-    assert "without the stage 'expired', memories past their ttl take places of its answers" in checked
+    assert "without the stage 'expired', it returns memories past their ttl" in checked
     assert "without" not in run("profiles", "check", "zeromemory").stdout
     assert run_json("profiles", "list")[0]["name"] == "salience"
 

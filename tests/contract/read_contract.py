@@ -47,7 +47,6 @@ from tests.contract.memories import (
 )
 
 HOUR: Final = timedelta(hours=1)
-SECOND: Final = timedelta(seconds=1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NEUTRAL: Final = {
     "cosine", "importance", "weight", "expires_at", "access_count", "tier", "supersedes", "replaced", "asks",
@@ -191,35 +190,6 @@ def conditions_on_metadata() -> Iterator[dict[str, Any]]:
 class ReadContract:
     """Every read sees what the scope, the filter and the session allow."""
 
-    def test_an_expired_memory_is_not_live_on_any_path(self, store: Store) -> None:
-        over = NOW  # the store's clock
-        home: dict[str, Any] = {"user_id": "ann", "key": "k", "fact_key": "theme", "session_id": "s", "speaker": "Ann"}
-        about: dict[str, Any] = {"entities": ("Oslo",), "tags": ("t",)}
-        add(store, stored(1, **home, **about, expires_at=over), stored(2, expires_at=over + SECOND))
-        expired, seen = memory(1, **home, **about, expires_at=over, forgotten_at=over, turn=1), Scope(user_id="ann")
-        selection = Selection(scope=seen, values={"status": ("live",)})
-        live = [memory(2, expires_at=over + SECOND)]
-
-        assert store.fetch(seen, [id_of(1), id_of(2)]) == live
-        assert store.token_vectors(seen, [id_of(1)]) == [None]
-        assert [one.memory for one in store.scan(seen)] == live
-        assert store.scan(seen, filter=Filter(fact_keys=("theme",))) == []
-        assert store.browse(selection, "id", 10) == live
-        assert (store.facets(selection).total, store.counts(seen).total, store.counts(seen).pending) == (1, 1, 0)
-        assert (store.count_entities(selection), store.browse_sessions(selection, 10)) == ({}, [])
-        assert (store.speakers(seen, ["ann"]), store.sessions(seen), store.out_of_scope(Scope())) == ([], [], [])
-        assert store.fetch(seen, [id_of(2)], as_of=over + SECOND) == []
-
-        assert [one.memory for one in store.scan(seen, forgotten=True)] == [replace(expired, forgotten_at=None), *live]
-        assert store.history(seen, id_of(1))[-1].memory == expired
-        assert store.find_by_key(Scope(user_id="ann"), ["k"]) == [expired]
-        assert store.browse(replace(selection, values={"status": ("expired",)}), "id", 10) == [expired]
-        assert store.facets(Selection(scope=seen)).values["status"] == {"expired": 1, "live": 1}
-        assert store.due("default") == [replace(expired, forgotten_at=None)]
-
-        store.apply([Revise(expired.changed("expire", over, forgotten_at=over))])
-        assert store.due("default") == []
-
     @pytest.mark.parametrize(("caller", "seen"), VISIBLE)
     def test_a_scope_sees_what_the_table_says(self, store: Store, caller: dict[str, Any], seen: set[int]) -> None:
         add(store, *(stored(number, **home) for number, home in HOMES.items()))
@@ -232,7 +202,6 @@ class ReadContract:
         hidden = [memory(number, **HOMES[number]).scope for number in set(listed(store, scope.widened())) - seen]
         counts = Counter(replace(home, session_id=None) for home in hidden)
         assert {found.scope: found.count for found in store.out_of_scope(scope, limit=100)} == counts
-        assert store.leaves_out(scope) == bool(counts)
 
     def test_out_of_scope_lists_places_by_their_number_of_memories(self, store: Store) -> None:
         users = ["ann", "bob", "bob", "cy", "cy", "cy", "dee", "eve", "flo"]
@@ -241,19 +210,6 @@ class ReadContract:
         found = [(one.scope.user_id or one.scope.project, one.count) for one in store.out_of_scope(Scope())]
         assert found == [("cy", 3), ("bob", 2), ("p", 2), ("ann", 1), ("dee", 1)]
         assert len(store.out_of_scope(Scope(), limit=2)) == 2
-
-    @pytest.mark.parametrize(("conditions", "accepted"), ACCEPTED)
-    def test_out_of_scope_counts_what_a_filter_accepts(
-        self, store: Store, conditions: dict[str, Any], accepted: set[int]
-    ) -> None:
-        add(store, *(stored(number, **{**values, "user_id": "ann"}) for number, values in FILTERED.items()))
-        found = store.out_of_scope(Scope(), limit=100, filter=Filter(**conditions))
-        hidden = [
-            number
-            for number in accepted
-            if not Scope().sees(memory(number, **{**FILTERED[number], "user_id": "ann"}).scope)
-        ]
-        assert sum(place.count for place in found) == len(hidden)
 
     @pytest.mark.parametrize(("conditions", "accepted"), ACCEPTED)
     def test_a_filter_accepts_what_the_table_says(

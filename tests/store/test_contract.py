@@ -12,22 +12,21 @@ from tests.contract.store_contract import StoreContract
 
 class TestReferenceStore(StoreContract):
     @pytest.fixture
-    def store(self, clock):
-        store = ReferenceStore("contract", DIMENSION, clock=clock)
+    def store(self):
+        store = ReferenceStore("contract", DIMENSION)
         yield store
         store.close()
 
 
 class TestSQLiteStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path, clock):
+    def store(self, tmp_path):
         store = SQLiteStore.open(
             tmp_path / "memory.db",
             embedder="contract",
             dimension=DIMENSION,
             language="english",
             busy_timeout=5,
-            clock=clock,
         )
         yield store
         store.close()
@@ -42,17 +41,11 @@ class _OnAServer:
     options: ClassVar[dict[str, int]] = {}
 
     @pytest.fixture
-    def store(self, as_caretaker, clock):
+    def store(self, as_caretaker):
         from salience.store.postgres import PostgresStore
 
         store = PostgresStore.open(
-            as_caretaker,
-            embedder="contract",
-            dimension=DIMENSION,
-            language="english",
-            busy_timeout=5,
-            clock=clock,
-            **self.options,
+            as_caretaker, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5, **self.options
         )
         yield store
         store.close()

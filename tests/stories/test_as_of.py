@@ -134,8 +134,7 @@ def test_a_memory_that_expired_since_was_live(planted, clock):
     assert contents(memory, as_of=then) == ["text"]
     assert contents(memory, as_of=then, now=clock()) == []  # the state of `then`, ranked as of now
     assert memory.explain("query", id, as_of=then, **EASY).stage == "returned"
-    found = memory.explain("query", id, **EASY)
-    assert (found.stage, found.reason.split(" on ")[0]) == ("forgotten", "It expired")
+    assert memory.explain("query", id, **EASY).stage == "expired"
 
 
 def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, clock):

@@ -1,11 +1,10 @@
-"""An answer says which scopes have a better memory, or any, as far as the caller may know; an id needs no scope."""
+"""An answer without memories says which scopes have some, as far as the caller may know; an id needs no scope."""
 
 from __future__ import annotations
 
 import pytest
 
 from salience import ANY, NotFoundError, OutOfScope, Scope
-from salience.store.sqlite import SQLiteStore
 
 pytestmark = pytest.mark.every_surface
 
@@ -42,53 +41,6 @@ def test_a_read_that_finds_nothing_tells_where_memories_are(memory, read):
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_a_call_with_a_user_names_no_other_user(memory, read):
     assert read(memory, user_id="bob").out_of_scope == ()
-
-
-@pytest.fixture
-def beside(planted):
-    """Return a memory in view of ann, and a nearer one of her agent, which is not."""
-    made = planted({"near": 0.9, "far": 0.4, "near again": 0.95})
-    made.remember("near", user_id="ann", agent_id="helper", tags=["trip"])
-    made.remember("far", user_id="ann")
-    return made
-
-
-@pytest.mark.parametrize("read", [READS[name] for name in ("recall", "recall_many", "graph_recall", "context")])
-def test_a_hit_does_not_keep_a_better_memory_out_of_view_a_secret(beside, read):
-    assert read(beside, user_id="ann").out_of_scope == (OutOfScope(Scope(user_id="ann", agent_id="helper"), 1),)
-    assert read(beside, user_id="ann", agent_id="helper").out_of_scope == ()
-
-
-def test_only_a_memory_that_would_come_first_is_told_of(beside):
-    def places(**given):
-        return beside.recall("query", user_id="ann", **given).out_of_scope
-
-    assert places(tags=["other"]) == ()  # no hit, and no memory with this tag anywhere
-    assert [place.count for place in places(tags=["trip"])] == [1]
-    beside.remember("near again", user_id="ann")
-    assert places() == ()
-
-
-def test_an_empty_list_counts_what_its_filters_accept(beside):
-    assert [place.count for place in beside.list(user_id="ann", tags=["trip"]).out_of_scope] == [1]
-    assert beside.list(user_id="ann", tags=["other"]).out_of_scope == ()
-    assert beside.list(user_id="ann", where={"a": 1}).out_of_scope == ()
-
-
-def test_the_same_text_in_view_needs_no_hint(beside):
-    beside.remember("near", user_id="ann", duplicate=True)
-    assert beside.recall("query", user_id="ann").out_of_scope == ()
-
-
-def test_a_scope_that_leaves_nothing_out_is_searched_once(planted, monkeypatch):
-    memory, needs, gather = planted({"near": 0.9}), [], SQLiteStore.gather
-    memory.remember("near", user_id="ann")
-    monkeypatch.setattr(SQLiteStore, "gather", lambda store, need: needs.append(need) or gather(store, need))
-    assert memory.recall("query", user_id="ann").out_of_scope == ()
-    assert len(needs) == 1
-    memory.remember("other", user_id="ann", project="atlas")
-    memory.recall("query", user_id="ann")
-    assert len(needs) > 2
 
 
 def test_the_past_and_later_pages_tell_of_none(memory):

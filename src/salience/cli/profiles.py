@@ -77,7 +77,7 @@ def check(
         for name, one in zip(names, checked, strict=True)
     ]
     lines += [
-        one_line(f"{name}: without the stage 'expired', memories past their ttl take places of its answers")
+        one_line(f"{name}: without the stage 'expired', it returns memories past their ttl")
         for name, one in zip(names, checked, strict=True)
         if "expired" not in one.stages
     ]

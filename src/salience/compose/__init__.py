@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -36,7 +36,7 @@ from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.entities import extractor
 from salience.models import llm, registry
 from salience.pending import check_model
-from salience.ports import FINGERPRINTED, Clustering, Embedder, FullEmbedder, Reranker, Services, Summariser, utc_now
+from salience.ports import FINGERPRINTED, Clustering, Embedder, FullEmbedder, Reranker, Services, Summariser
 from salience.rank import profiles
 from salience.rank.profiles import ProfileLike
 from salience.records import checks
@@ -287,14 +287,13 @@ def engine(
         ),
         "extractor": extractor(settings.entities),
     }
-    instant = checked(clock) if clock else utc_now
-    opened = store(where, embedding, settings, moving, create, instant)
+    opened = store(where, embedding, settings, moving, create)
     services = Services(
         store=opened,
         tokeniser=Tokeniser(opened.language),
         access_log=AccessLog(opened),
         embedder=embedding,
-        clock=instant,
+        clock=checked(clock) if clock else lambda: datetime.now(UTC),
         new_id=TimeOrderedIds(),
         tenant=settings.tenant,
         content_limit=settings.content_limit,

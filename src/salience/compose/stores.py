@@ -13,7 +13,7 @@ from salience import settings as configuration
 from salience.batch import Vectors32
 from salience.errors import InputError, StoreError, Words, shown
 from salience.loading import require
-from salience.ports import FINGERPRINTED, Clock, Database, FullEmbedder, Keyring, Model, Store, utc_now
+from salience.ports import FINGERPRINTED, Database, FullEmbedder, Keyring, Model, Store
 from salience.records import CopyReport, Distributed
 from salience.settings import Settings
 from salience.steps import embed_with
@@ -93,14 +93,7 @@ def model(embedder: FullEmbedder) -> Model:
     return Model(embedder.name, embedder.dimension, fingerprint)
 
 
-def store(
-    target: str,
-    embedder: FullEmbedder,
-    settings: Settings,
-    moving: bool = False,
-    create: bool = True,
-    clock: Clock = utc_now,
-) -> Store:
+def store(target: str, embedder: FullEmbedder, settings: Settings, moving: bool = False, create: bool = True) -> Store:
     """Return the store that `target` names, pinned to the embedder and the language.
 
     Args:
@@ -109,28 +102,20 @@ def store(
         settings: of the store.
         moving: whether the store may be pinned to another model, as `reembed` needs.
         create: whether to create a store that does not exist.
-        clock: decides which memories have expired.
 
     Raises:
         StoreError: it does not exist, and `create` is False.
     """
     pin = model(embedder)
     if target == MEMORY:
-        return opened(MEMORY, pin, settings, moving, clock=clock)
+        return opened(MEMORY, pin, settings, moving)
     path = None if on_server(target) else path_of(target)
     if path is not None and not (create or path.exists() or path.with_name(f"{path.name}-wal").exists()):
         raise absent(path, target)
-    return opened(target, pin, settings, moving, create, clock)
+    return opened(target, pin, settings, moving, create)
 
 
-def opened(
-    target: str | Path,
-    pin: Model,
-    settings: Settings,
-    moving: bool = False,
-    create: bool = True,
-    clock: Clock = utc_now,
-) -> Store:
+def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = False, create: bool = True) -> Store:
     """Return the store in a file, in memory or in a database, of the model `pin`; `create` is for databases."""
     if on_server(target):
         require("psycopg", "a store on PostgreSQL", "postgres")
@@ -150,7 +135,6 @@ def opened(
             prepares=settings.prepared_statements,
             moving=moving,
             create=create,
-            clock=clock,
         )
     from salience.store.sqlite import SQLiteStore
 
@@ -162,7 +146,6 @@ def opened(
         language=settings.language,
         busy_timeout=settings.busy_timeout,
         moving=moving,
-        clock=clock,
     )
 
 

@@ -294,7 +294,7 @@ def _next_successor(case: Case, newer: str, older: str) -> tuple[str, float]:
     found = [
         (one.probability, memory.id)
         for memory in case.services.store.browse(selection, "id", MOST_RELATIONS)
-        if memory.id not in (newer, older)
+        if memory.id not in (newer, older) and (memory.expires_at is None or memory.expires_at > need.now)
         for one in memory.relations or ()
         if one.id == older and one.kind == "replaces"
     ]

@@ -18,7 +18,6 @@ from salience.rank.signals import SIGNALS
 from salience.rank.stages import NOBODY, least_fit
 from salience.records import CALLER, FACT, Filter, Memory, Part, Replacement, ScoreDetail, Waypoint
 from salience.records.ids import short_id
-from salience.steps import how_hidden
 
 SCOPE: Final = "scope"
 FILTER: Final = "filter"
@@ -298,7 +297,9 @@ def scope_reason(memory: Memory, query_values: Mapping[str, Any]) -> str:
 
 def forgotten_reason(memory: Memory) -> str:
     """Return how and when a memory was removed from every recall."""
-    return f"{how_hidden(memory)}; its versions are kept, and no recall returns it"
+    when = memory.forgotten_at.isoformat(timespec="seconds") if memory.forgotten_at else ""
+    phrases = {"forgotten": "was forgotten", "expired": "expired", "stale": "was hidden after a change of its sources"}
+    return f"{phrases[memory.status]} on {when}; its versions are kept, and no recall returns it"
 
 
 def later_reason(memory: Memory) -> str:

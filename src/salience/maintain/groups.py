@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -62,6 +63,7 @@ def groups(
     vectors: Mapping[str, Vectors32],
     *,
     read: Subjects,
+    now: datetime,
     clustering: Clustering,
     calibration: Calibration,
 ) -> list[Group]:
@@ -74,11 +76,12 @@ def groups(
         memories: id -> memory.
         vectors: id -> unit vector, for memories that have one.
         read: returns the subjects of a text.
+        now: memories that expired by then are left out.
         clustering: settings of the clusters.
         calibration: of the embedder.
     """
     tightness = float(np.interp(clustering.tightness, calibration.relatedness, calibration.cosine))
-    candidates = [memory for memory in reflectable(memories.values()) if memory.id in vectors]
+    candidates = [memory for memory in reflectable(memories.values(), now) if memory.id in vectors]
     names = _names(read, candidates)
     subjects = {memory.id: _subjects(read, memory, names) for memory in candidates}
     by_speaker: dict[str | None, list[Memory]] = {}
@@ -107,14 +110,15 @@ def groups(
     return sorted(found, key=lambda group: group.members[0].id)
 
 
-def reflectable(memories: Iterable[Memory]) -> list[Memory]:
-    """Return the live memories that a reflection may sum up, ordered by id.
+def reflectable(memories: Iterable[Memory], now: datetime) -> list[Memory]:
+    """Return the memories that a reflection may sum up, ordered by id.
 
-    Reflections, bootstrap memories, and superseded ones are left out, and of each fact all but the latest.
+    Reflections, bootstrap memories, and expired or superseded ones are left out, and of each fact all but the latest.
     """
     latest: dict[str, Memory] = {}
     for memory in sorted(memories, key=lambda one: (one.updated_at, one.id)):
-        if memory.kind in LEFT_OUT or memory.sources or memory.weight <= SUPERSEDED_WEIGHT:
+        has_expired = memory.expires_at is not None and memory.expires_at <= now
+        if memory.kind in LEFT_OUT or memory.sources or memory.weight <= SUPERSEDED_WEIGHT or has_expired:
             continue
         latest[memory.fact_key or memory.id] = memory
     return sorted(latest.values(), key=lambda memory: memory.id)

@@ -164,6 +164,7 @@ class _Run:
             home.memories,
             home.vectors,
             read=Subjects(self.services.tokeniser),
+            now=now,
             clustering=self.services.clustering,
             calibration=self.services.calibration,
         )

@@ -9,7 +9,6 @@ from typing import Final
 
 from salience.ports import Revise, Services
 from salience.records import ANY, ConsolidateReport, Filter, Memory, Scope, SessionReport, checks
-from salience.remember.write import UPKEEP
 from salience.steps import retry_stale, scan
 
 WORKING_WAIT: Final = timedelta(hours=4)
@@ -24,6 +23,8 @@ LOWER: Final = ("working", "episodic")
 """Tiers that a memory can leave."""
 UPPER: Final = ("episodic", "semantic")
 """Tiers that a memory can be promoted to."""
+UPKEEP: Final = "upkeep"
+"""Author of versions that upkeep writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def end_session(services: Services, scope: Scope, session_id: str) -> SessionRep
 
     def attempt() -> SessionReport:
         now = services.clock()
-        memories = (stored.memory for stored in scan(services, scope, of_session))
+        memories = _live(services, scope, of_session, now)
         own = (memory for memory in memories if scope.user_id in (ANY, memory.scope.user_id))
         earned = [step for memory in own if (step := promotion(memory, now, ended=True))]
         _promote(services, earned, now, scope.who)
@@ -104,7 +105,7 @@ def consolidate(
     def attempt() -> ConsolidateReport:
         now = services.clock()
         examined, earned = 0, list[Promotion]()
-        for memory in (stored.memory for stored in scan(services, scope, Filter(tiers=LOWER))):
+        for memory in _live(services, scope, Filter(tiers=LOWER), now):
             if memory.id not in without:
                 examined += 1
                 step = promotion(memory, now, ended=False)
@@ -115,6 +116,11 @@ def consolidate(
         return ConsolidateReport(examined, promoted, dry_run, {step.memory.id: step.reason for step in earned})
 
     return retry_stale(attempt)
+
+
+def _live(services: Services, scope: Scope, filter: Filter, now: datetime) -> Iterable[Memory]:
+    memories = (stored.memory for stored in scan(services, scope, filter))
+    return (memory for memory in memories if memory.expires_at is None or memory.expires_at > now)
 
 
 def _promote(services: Services, earned: Iterable[Promotion], now: datetime, by: str | None) -> None:

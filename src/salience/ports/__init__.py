@@ -52,13 +52,11 @@ from salience.ports.needs import (
 )
 from salience.ports.store import (
     AccessLog,
-    Clock,
     Counts,
     Revision,
     RevisionFilter,
     Services,
     Store,
-    utc_now,
 )
 
 __all__ = [
@@ -77,7 +75,6 @@ __all__ = [
     "BuildProgress",
     "Calibration",
     "Change",
-    "Clock",
     "Clustering",
     "ColumnBound",
     "Counts",
@@ -116,5 +113,4 @@ __all__ = [
     "WindowBound",
     "embeddings",
     "touched",
-    "utc_now",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from salience.batch import Batch, Tokens
@@ -36,14 +36,6 @@ from salience.records import (
     SessionSummary,
 )
 from salience.text import Tokeniser
-
-Clock = Callable[[], datetime]
-"""Returns an aware UTC instant."""
-
-
-def utc_now() -> datetime:
-    """Return the time of the system's clock."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +74,7 @@ class RevisionFilter:
 
 
 class Store(Protocol):
-    """Storage of memories. `tests/contract/store_contract.py` holds the contract.
-
-    A memory is live unless it was hidden (`forgotten_at`) or its time to live (`expires_at`) is over: by the store's
-    clock, or by the instant of `as_of`. One that expired is hidden from then on, as `Memory.at` says. `gather` alone
-    returns it until it is hidden by a change, since profiles decide what to do with its place.
+    """Storage of memories. `testing/store_contract.py` holds the contract.
 
     Attributes:
         language: of the terms, for `Tokeniser`.
@@ -158,10 +146,6 @@ class Store(Protocol):
         """Return the memories of `home` with these idempotency keys, forgotten ones included, in any order."""
         ...
 
-    def due(self, tenant: str) -> list[Memory]:
-        """Return the memories of a tenant that have expired and that no change hides yet, in the order of ids."""
-        ...
-
     def answered(self, home: Scope, key: str) -> Answered | None:
         """Return the recorded answer to a request from `home` under an idempotency key; None if there is none."""
         ...
@@ -181,9 +165,9 @@ class Store(Protocol):
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids.
 
         `newest_first` reverses the order: the ids are less than `after`, if it is not empty. `forgotten` includes
-        hidden ones, as they are stored: an expired one may have no `forgotten_at`. `versions` adds the older versions
-        of each, before the current one; they do not count towards `limit`. A row that cannot be read is a
-        `DamagedError`, or is left out and noted in `passed` where that is given, which is only after such an error.
+        forgotten ones. `versions` adds the older versions of each, before the current one; they do not count towards
+        `limit`. A row that cannot be read is a `DamagedError`, or is left out and noted in `passed` where that is
+        given, which is only after such an error.
         """
         ...
 
@@ -239,15 +223,11 @@ class Store(Protocol):
         """Return how many entries of the recall log a change would delete."""
         ...
 
-    def out_of_scope(self, scope: Scope, limit: int = 5, filter: Filter = Filter()) -> list[OutOfScope]:
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the number of live memories per place that `scope.widened()` shows and `scope` does not.
 
-        Only memories that pass `filter` count. The places with the most memories come first, at most `limit` of them.
+        The places with the most memories come first, at most `limit` of them.
         """
-        ...
-
-    def leaves_out(self, scope: Scope) -> bool:
-        """Return whether `scope.widened()` shows a live memory that `scope` does not. Each recall asks this."""
         ...
 
     def counts(self, scope: Scope) -> Counts:
@@ -380,7 +360,7 @@ class Services:
     embedder: FullEmbedder
     extractor: Extractor
     tokeniser: Tokeniser
-    clock: Clock
+    clock: Callable[[], datetime]
     new_id: Callable[[datetime], str]
     tenant: str
     content_limit: int

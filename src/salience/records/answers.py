@@ -177,8 +177,8 @@ class Recall(Sequence[Hit]):
         timings: milliseconds by step.
         reranker: name of the reranker that ordered the hits; None: the order is the profile's.
         confident: whether at least one hit answers, which `verdict` says in three words.
-        out_of_scope: where the memory is that would be the first hit if the call named its project, user or agent too;
-            without hits, at most five such places, those with the most memories first.
+        out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
+            project, user or agent; those with the most memories first.
         corrected: misspelt word of the query, which no visible memory contains -> the similar word that was searched.
     """
 

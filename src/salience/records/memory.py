@@ -355,7 +355,6 @@ class Memory:
         tier_since: when it entered its tier.
         turn: position in its session, from 1; None without a session.
         forgotten_at: when it was forgotten, expired or became stale; None while it is live.
-        expires_at: when it expires, by itself; None: never.
         relations: what it is to older memories; None while that is not decided, as for imported memories until upkeep.
         replaced_by: the live memory that replaces this one, as the caller sees it; None: none, or not looked up. It is
             not stored with the memory.
@@ -420,17 +419,13 @@ class Memory:
 
     @property
     def status(self) -> Status:
-        """`live`, or why no verb but `history` and `restore` finds the memory."""
+        """`live`, or why recalls do not return the memory.
+
+        A memory whose time to live is over stays `live` until upkeep runs; recalls leave it out at once.
+        """
         if self.forgotten_at is None:
             return "live"
-        if self.change == "expire" or self.forgotten_at == self.expires_at:
-            return "expired"
-        return "stale" if self.change == "stale" else "forgotten"
-
-    def at(self, now: datetime) -> Memory:
-        """Return this version as it is at an instant: from `expires_at` on, it is hidden."""
-        is_over = self.forgotten_at is None and self.expires_at is not None and self.expires_at <= now
-        return replace(self, forgotten_at=self.expires_at) if is_over else self
+        return "expired" if self.change == "expire" else "stale" if self.change == "stale" else "forgotten"
 
     def changed(
         self, change: str, at: datetime, *, by: str | None = None, reason: str | None = None, **values: Any

@@ -38,7 +38,8 @@ def recency(memory: Memory) -> tuple[datetime, str]:
 
 
 def stored_facts(services: Services, memories: Sequence[Memory]) -> Facts:
-    """Return the live memories in the store that state the same facts as the new ones."""
+    """Return the memories in the store, live and not expired, that state the same facts as the new ones."""
+    now = services.clock()
     keys: dict[Scope, set[str]] = {}
     for memory in memories:
         if memory.fact_key is not None:
@@ -46,7 +47,8 @@ def stored_facts(services: Services, memories: Sequence[Memory]) -> Facts:
     found: dict[Fact, dict[str, Memory]] = {}
     for home, named in keys.items():
         for item in scan(services, home, Filter(fact_keys=sorted(named))):
-            found.setdefault(fact_of(item.memory), {})[item.memory.id] = item.memory
+            if item.memory.expires_at is None or item.memory.expires_at > now:
+                found.setdefault(fact_of(item.memory), {})[item.memory.id] = item.memory
     return {fact: sorted(memories.values(), key=recency) for fact, memories in found.items()}
 
 

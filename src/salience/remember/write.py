@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Final, Literal
@@ -13,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 
 from salience.batch import ROUNDING, approximate_cosines, cosines
-from salience.errors import EmbedderError, MovedError, SalienceError
+from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
 from salience.ports import Add, Derive, Revise, Selection, Services, Stored, Touch, touched
 from salience.rank.profile import Profile
@@ -51,8 +50,6 @@ SUPERSEDES: Final = (
     "This supersedes memory {}; recall no longer returns it. To undo that: update(id={}, supersedes=null); on the "
     "command line, update {} --no-supersedes."
 )
-UPKEEP: Final = "upkeep"
-"""Author of the changes that no caller asked for."""
 SUPERSEDED_BY: Final = "superseded by {}"
 """Reason of the version that lowers a weight."""
 
@@ -98,21 +95,13 @@ def remember(
             prepared, failure = [replace(item, vector=None, tokens=None) for item in prepared], str(error)
         else:
             catch_up(services)
-            _expire_after_write(services)
             return receipts
     receipts = _write(services, profile, drafts, prepared, now, scope, check_existing=False)
-    _expire_after_write(services)
     for position, receipt in enumerate(receipts):
         if receipt.status != "unchanged":
             warning = "\n".join(filter(None, (f"{PENDING} {failure}", receipt.warning)))
             receipts[position] = replace(receipt, status="pending", warning=warning)
     return receipts
-
-
-def _expire_after_write(services: Services) -> None:
-    """Hide expired memories; if that fails, the next write or upkeep does it."""
-    with suppress(SalienceError):
-        expire(services)
 
 
 def _write(
@@ -171,7 +160,7 @@ def _write(
         return [results[position] for position in range(len(prepared))]
 
     receipts = judged(services, retry_stale(attempt)) if prepared else []
-    return [_with_warning(profile, receipt) for receipt in receipts]
+    return [_with_warning(profile, receipt, now) for receipt in receipts]
 
 
 def with_others(new: Sequence[Stored], near: Sequence[Near], retried: Set[str]) -> list[Near]:
@@ -347,34 +336,6 @@ def stale(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """Ids of expired memories, and of the reflections that became stale with them."""
-
-    ids: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-
-
-def expire(services: Services, *, dry_run: bool = False) -> Expired:
-    """Write the version that hides an expired memory, for each that has none yet, and hide reflections of them.
-
-    Reads do not wait for this: a store leaves expired memories out by its clock. `restore` brings them back.
-    """
-
-    def attempt() -> Expired:
-        expired, now = services.store.due(services.tenant), services.clock()
-        changes = [
-            Revise(memory.changed("expire", now, by=UPKEEP, reason="its time ran out", forgotten_at=now))
-            for memory in expired
-        ]
-        reflections = stale(services, expired, now, by=UPKEEP, reason="the time of a source ran out")
-        if changes and not dry_run:
-            services.store.apply([*changes, *reflections], counted=True)
-        return Expired(tuple(memory.id for memory in expired), tuple(change.memory.id for change in reflections))
-
-    return retry_stale(attempt)
-
-
 def retried_ids(services: Services, prepared: Sequence[Stored]) -> frozenset[str]:
     """Return the ids of new memories whose idempotency key is taken, in the store or earlier in the call."""
     keyed = [item.memory for item in prepared if item.memory.key is not None]
@@ -391,13 +352,14 @@ def retried_ids(services: Services, prepared: Sequence[Stored]) -> frozenset[str
     return frozenset(retried)
 
 
-def _with_warning(profile: Profile, receipt: Receipt) -> Receipt:
+def _with_warning(profile: Profile, receipt: Receipt, now: datetime) -> Receipt:
     """Return a receipt with its warning."""
     memory = receipt.memory
     if receipt.status == "unchanged":
-        if memory.forgotten_at is None:
-            return receipt
-        return replace(receipt, warning=GONE.format("has expired" if memory.status == "expired" else "was forgotten"))
+        if memory.forgotten_at is not None:
+            return replace(receipt, warning=GONE.format("was forgotten"))
+        has_expired = memory.expires_at is not None and memory.expires_at <= now
+        return replace(receipt, warning=GONE.format("has expired")) if has_expired else receipt
     conflicts = list(receipt.contradictions)
     if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # these are settled
         conflicts = [

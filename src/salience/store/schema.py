@@ -142,7 +142,6 @@ def _tokens() -> Column[bytes]:
 
 _LIVE: Final = text("forgotten_at IS NULL")
 _HAS_FACT: Final = text("fact_key IS NOT NULL")
-_IS_TO_EXPIRE: Final = text("expires_at IS NOT NULL AND forgotten_at IS NULL")
 
 
 def _unembedded(table: str) -> Index:
@@ -169,13 +168,6 @@ memories: Final = Table(
     Index(None, "tenant", "short_id"),
     Index(None, "tenant", "fact_key", sqlite_where=_HAS_FACT, postgresql_where=_HAS_FACT),
     _unembedded("memories"),
-)
-Index(
-    "ix_memories_due",
-    memories.c.tenant,
-    memories.c.expires_at,
-    sqlite_where=_IS_TO_EXPIRE,
-    postgresql_where=_IS_TO_EXPIRE,
 )
 Index(
     "ix_memories_scope",

@@ -180,7 +180,6 @@ class Transaction:
     Attributes:
         connection: in a write transaction.
         handle: of the engine that writes.
-        now: the instant of the store's clock.
         sequence: returns the change sequence of a tenant's new rows.
         invalidate: discards all indexes of a tenant's rows.
         pruned: records the change sequence up to which a tenant's touches are deleted.
@@ -192,7 +191,6 @@ class Transaction:
 
     connection: Connection
     handle: Handle
-    now: datetime
     sequence: Callable[[str], int]
     invalidate: Callable[[str], None]
     pruned: Callable[[str, int], None]
@@ -305,8 +303,7 @@ def _present(
             keys.setdefault(memory.scope.home_key, []).append(memory.key)
     for home, names in keys.items():
         queries += [statements.of_keys(tenant, home, chunk) for chunk in statements.chunks(names)]
-    now = transaction.now
-    found = [to_memory(row).at(now) for query in queries for row in connection.execute(query).mappings()]
+    found = [to_memory(row) for query in queries for row in connection.execute(query).mappings()]
     by_key: dict[tuple[str, str | None], Memory] = {
         (memory.scope.home_key, memory.key): memory for memory in found if memory.key is not None
     }
@@ -672,7 +669,6 @@ class SQLStore(ABC):
 
     language: str
     _handle: Handle
-    _clock: Callable[[], datetime]
 
     @abstractmethod
     def _read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
@@ -685,12 +681,12 @@ class SQLStore(ABC):
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
         read = self._query if as_of is None else self._read
-        return read(scope.tenant, lambda reader: _fetch(reader, scope, ids, self._clock(), as_of))
+        return read(scope.tenant, lambda reader: _fetch(reader, scope, ids, as_of))
 
     def token_vectors(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Tokens | None]:
         """Return the token vectors of the live visible memories of whole ids, in their order; None where absent."""
         wanted = list(filter(is_text, ids))  # a driver refuses other ones
-        found = self._query(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, self._clock(), as_of))
+        found = self._query(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, as_of))
         return list(map(found.get, ids))
 
     def find_by_key(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
@@ -698,15 +694,8 @@ class SQLStore(ABC):
         queries = [statements.of_keys(home.tenant, home.home_key, chunk) for chunk in statements.chunks(keys)]
         return self._query(
             home.tenant,
-            lambda reader: [
-                to_memory(row).at(self._clock()) for query in queries for row in reader.execute(query).mappings()
-            ],
+            lambda reader: [to_memory(row) for query in queries for row in reader.execute(query).mappings()],
         )
-
-    def due(self, tenant: str) -> list[Memory]:
-        """Return the memories of a tenant that have expired and that no change hides yet, in the order of ids."""
-        query = statements.due(tenant, self._clock())
-        return self._query(tenant, lambda reader: list(map(to_memory, reader.execute(query).mappings())))
 
     def answered(self, home: Scope, key: str) -> Answered | None:
         """Return the recorded request from `home` under an idempotency key; None if there is none."""
@@ -757,10 +746,9 @@ class SQLStore(ABC):
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories with ids greater than `after`, in the order of ids, or in reverse."""
-        now = None if forgotten else self._clock()
         return self._read(
             scope.tenant,
-            lambda reader: _scan(reader, scope, after, limit, filter, now, versions, newest_first, passed),
+            lambda reader: _scan(reader, scope, after, limit, filter, forgotten, versions, newest_first, passed),
         )
 
     def revisions(
@@ -784,15 +772,13 @@ class SQLStore(ABC):
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the visible memory with a whole or short id, live or not."""
-        return self._read(scope.tenant, lambda reader: _history(reader, scope, id, self._clock()))
+        return self._read(scope.tenant, lambda reader: _history(reader, scope, id))
 
     def counts(self, scope: Scope) -> Counts:
         """Return the numbers of live visible memories, with all values of each of `FACETS`."""
 
         def read(reader: Connection) -> Counts:
-            now = self._clock()
-            counts = field_counts(reader, Selection(scope=scope), now, gone=False)
-            return Counts(*counts, count_pending(reader, scope, now))
+            return Counts(*field_counts(reader, Selection(scope=scope), gone=False), count_pending(reader, scope))
 
         return self._read(scope.tenant, read)
 
@@ -807,20 +793,17 @@ class SQLStore(ABC):
         passed: list[DamagedError] | None = None,
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
-        now = self._clock()
         return self._query(
-            selection.scope.tenant,
-            lambda reader: _browse(reader, selection, order, limit, ascending, after, passed, now),
+            selection.scope.tenant, lambda reader: _browse(reader, selection, order, limit, ascending, after, passed)
         )
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet."""
-        now = self._clock()
-        return facets(*self._read(selection.scope.tenant, lambda reader: facet_counts(reader, selection, now)), top)
+        return facets(*self._read(selection.scope.tenant, lambda reader: facet_counts(reader, selection)), top)
 
     def browse_sessions(self, selection: Selection, limit: int, after: After | None = None) -> list[SessionSummary]:
         """Return up to `limit` sessions of selected memories: the latest `end` first, then the greatest `key`."""
-        query = statements.session_summaries(selection, limit, after, self._clock())
+        query = statements.session_summaries(selection, limit, after)
         rows = self._query(selection.scope.tenant, lambda reader: reader.execute(query).all())
         return [
             SessionSummary(environment, user, session, size, instant(start), instant(end))
@@ -829,7 +812,7 @@ class SQLStore(ABC):
 
     def count_entities(self, selection: Selection) -> dict[str, int]:
         """Return the number of selected memories per entity that they name: the most frequent first, then by name."""
-        query = statements.entities(selection, self._clock())
+        query = statements.entities(selection)
         lists = self._query(selection.scope.tenant, lambda reader: reader.execute(query).all())
         return dict(sorted(_numbers(lists).items(), key=lambda item: (-item[1], item[0])))
 
@@ -873,38 +856,37 @@ def _numbers(lists: Iterable[Any]) -> Counter[str]:
 
 
 def facet_counts(
-    reader: Connection, selection: Selection, now: datetime, *, gone: bool | None = None
+    reader: Connection, selection: Selection, *, gone: bool | None = None
 ) -> tuple[int, dict[str, Counter[str]]]:
     """Return the number of selected memories, and for each facet value -> number; `gone` is as in `field_counts`."""
-    total, counts = field_counts(reader, selection, now, gone=gone)
-    counts[TAG] = _numbers(reader.execute(statements.tags(selection, now, gone=gone)).all()) if total else Counter()
+    total, counts = field_counts(reader, selection, gone=gone)
+    counts[TAG] = _numbers(reader.execute(statements.tags(selection, gone=gone)).all()) if total else Counter()
     return total, counts
 
 
 def field_counts(
-    reader: Connection, selection: Selection, now: datetime, *, gone: bool | None = None
+    reader: Connection, selection: Selection, *, gone: bool | None = None
 ) -> tuple[int, dict[str, Counter[str]]]:
     """Return the number of selected memories, and for each of `FACETS` value -> number.
 
     `gone` True counts only memories that are not live, False only live ones.
     """
-    groups = reader.execute(statements.groups(selection, now, gone=gone)).all()
+    groups = reader.execute(statements.groups(selection, gone=gone)).all()
     total, counts = counted([(tuple(values), number) for *values, number in groups], selection)
     counts[SESSION] = Counter()
     if not (gone and selection.values.get("status") == ("live",)):
-        sessions = reader.execute(statements.sessions(selection, now, gone=gone)).all()
-        counts[SESSION].update(dict(map(tuple, sessions)))
+        counts[SESSION].update(dict(map(tuple, reader.execute(statements.sessions(selection, gone=gone)).all())))
     return total, counts
 
 
-def count_pending(reader: Connection, scope: Scope, now: datetime) -> int:
+def count_pending(reader: Connection, scope: Scope) -> int:
     """Return the number of live visible memories without a vector."""
-    without = [statements.live(now), memories.c.vector.is_(None)]
+    without = [memories.c.forgotten_at.is_(None), memories.c.vector.is_(None)]
     query = select(func.count()).select_from(memories).where(*visible(scope), *without)
     return int(reader.execute(query).scalar_one())
 
 
-def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], now: datetime, as_of: datetime | None) -> list[Memory]:
+def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
     """Return the live visible memories of whole or short ids, in their order."""
     ids = [id_ for id_ in ids if is_text(id_)]  # a driver refuses other ones
     short = [id_ for id_ in ids if len(id_) == SHORT]
@@ -912,26 +894,24 @@ def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], now: datetime, 
     if as_of is None:
         for column, names in (("id", ids), ("short_id", short)):
             for chunk in statements.chunks(names):
-                found += to_memories(reader.execute(*statements.live_of(scope, chunk, now, column)).all())
+                found += to_memories(reader.execute(*statements.live_of(scope, chunk, column)).all())
     else:
         whole = [*ids, *(id_ for name in short for id_ in _visible_ids(reader, scope, memories.c.short_id, name))]
         for chunk in statements.chunks(whole):
             found += map(to_memory, rows_as_of(reader, scope.tenant, RECORD, as_of, chunk))
-        found = [one for one in found if scope.sees(one.scope) and one.at(as_of).forgotten_at is None]
+        found = [memory for memory in found if scope.sees(memory.scope) and memory.forgotten_at is None]
     by_name: dict[str, dict[str, Memory]] = {memory.id: {memory.id: memory} for memory in found}
     for memory in found if short else ():
         by_name.setdefault(memory.short_id, {})[memory.id] = memory
     return [next(iter(by_name[name].values())) for name in ids if len(by_name.get(name, ())) == 1]
 
 
-def _token_vectors(
-    reader: Connection, scope: Scope, ids: Sequence[str], now: datetime, as_of: datetime | None
-) -> dict[str, Tokens]:
+def _token_vectors(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> dict[str, Tokens]:
     """Return id -> token vectors, for the live visible memories of some ids that have any."""
     names, found = ("id", "version", "forgotten_at", "tokens"), dict[str, Tokens]()
     for chunk in statements.chunks(ids):
         if as_of is None:
-            rows = reader.execute(*statements.live_of(scope, chunk, now, columns=names)).all()
+            rows = reader.execute(*statements.live_of(scope, chunk, columns=names)).all()
         else:
             rows = reader.execute(statements.as_of(scope.tenant, names, microseconds(as_of), chunk, scope)).all()
         for row in rows:
@@ -955,7 +935,7 @@ def _scan(
     after: str,
     limit: int,
     filter: Filter,
-    now: datetime | None,
+    forgotten: bool,
     versions: bool,
     newest_first: bool,
     passed: list[DamagedError] | None,
@@ -964,7 +944,7 @@ def _scan(
     found: list[Stored] = []
     left, page = limit, None
     while page is None or (passed and left and page):
-        page = reader.execute(statements.page(scope, after, left, filter, now, newest_first)).mappings().all()
+        page = reader.execute(statements.page(scope, after, left, filter, forgotten, newest_first)).mappings().all()
         ids = [row["id"] for row in page]
         readable_ids = [one for one in ids if is_text(one)]
         active = _activations(reader, scope.tenant, readable_ids)
@@ -991,16 +971,15 @@ def _browse(
     ascending: bool,
     after: After | None,
     passed: list[DamagedError] | None,
-    now: datetime,
 ) -> list[Memory]:
-    """Return a page of selected memories, as they are at an instant."""
+    """Return a page of selected memories."""
     found, rows_read = list[Memory](), limit
     while rows_read and len(found) < limit:
-        query = statements.browse(selection, order, limit - len(found), ascending, after, now)
+        query = statements.browse(selection, order, limit - len(found), ascending, after)
         page = reader.execute(query).mappings().all()
         for row in page:
             try:
-                found.append(to_memory(row).at(now))
+                found.append(to_memory(row))
             except DamagedError as error:
                 if passed is None or error.id is None:  # without an id, the next page has no start
                     raise
@@ -1032,7 +1011,7 @@ def _revisions(
         ]
 
 
-def _history(reader: Connection, scope: Scope, id: str, now: datetime) -> list[Stored]:
+def _history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
     """Return the versions of the visible memory with a whole or short id."""
     columns = (memories.c.id, memories.c.short_id)[: 2 if len(id) == SHORT else 1]
     found = {one for column in columns for one in _visible_ids(reader, scope, column, id)}
@@ -1041,9 +1020,7 @@ def _history(reader: Connection, scope: Scope, id: str, now: datetime) -> list[S
     (whole,) = found
     row = reader.execute(statements.of_ids(scope.tenant, [whole])).mappings().one()
     active = _activations(reader, scope.tenant, [whole])
-    current = to_stored(row, active.get(whole, {}))
-    current = replace(current, memory=current.memory.at(now))
-    return [*_older(reader, scope.tenant, [whole]).get(whole, ()), current]
+    return [*_older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, active.get(whole, {}))]
 
 
 def without_vector(

@@ -20,7 +20,6 @@ from salience.loading import uncollected
 from salience.ports import (
     Adopt,
     Change,
-    Clock,
     Counts,
     Erase,
     Model,
@@ -28,12 +27,11 @@ from salience.ports import (
     Selection,
     SessionSpan,
     Stored,
-    utc_now,
 )
 from salience.ports.browsing import facets
 from salience.records import FACETS, Facets, Filter, Finding, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file, statements
-from salience.store.index import Activations, Index, facet_counts, gather, leaves_out, out_of_scope, sessions, speakers
+from salience.store.index import Activations, Index, facet_counts, gather, out_of_scope, sessions, speakers
 from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pruned, pinning, write_meta
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
@@ -84,14 +82,11 @@ class SQLiteStore(SQLStore):
     run outside the locks.
     """
 
-    def __init__(
-        self, path: str, model: Model, writer: Connection, reader: Connection, busy_timeout: float, clock: Clock
-    ) -> None:
+    def __init__(self, path: str, model: Model, writer: Connection, reader: Connection, busy_timeout: float) -> None:
         self._path = path
         self._identity = sqlite_file.identity(path)
         self._handle = Handle(model, path)
         self._busy_timeout = busy_timeout
-        self._clock = clock
         self._writer = writer
         self._reader = reader
         self._writing = threading.Lock()
@@ -111,7 +106,6 @@ class SQLiteStore(SQLStore):
         busy_timeout: float,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
-        clock: Clock = utc_now,
     ) -> Self:
         """Return the store in a file; create the file and its folder if they are missing.
 
@@ -123,7 +117,6 @@ class SQLiteStore(SQLStore):
             busy_timeout: seconds to wait for another process's write.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the file may be pinned to another model, which this one will replace.
-            clock: decides which memories have expired.
 
         Raises:
             NotAStoreError: the file is not a Salience store.
@@ -140,7 +133,7 @@ class SQLiteStore(SQLStore):
         with sqlite_file.mapped(path):
             writer = sqlite_file.writing(engine.connect())
             reader = writer if path == MEMORY else engine.connect()
-            store = cls(path, model, writer, reader, busy_timeout, clock)
+            store = cls(path, model, writer, reader, busy_timeout)
             try:
                 sqlite_file.ready(writer, reader, path, busy_timeout)
                 with reader.begin():
@@ -189,7 +182,6 @@ class SQLiteStore(SQLStore):
             transaction = Transaction(  # a file has one change sequence and one epoch for all tenants
                 writer,
                 self._handle,
-                self._clock(),
                 sequence=lambda _: sequence,
                 invalidate=lambda _: invalidate(writer),
                 pruned=lambda _, last: note_pruned(writer, last),
@@ -230,24 +222,17 @@ class SQLiteStore(SQLStore):
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
         index, _ = self._index_alone(scope.tenant, as_of)
-        return speakers(index, scope, names, as_of or self._clock())
+        return speakers(index, scope, names)
 
     def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
         """Return the sessions of the live visible memories, in the order of their first memory."""
         index, _ = self._index_alone(scope.tenant, as_of)
-        return sessions(index, scope, as_of or self._clock())
+        return sessions(index, scope)
 
-    def out_of_scope(self, scope: Scope, limit: int = 5, filter: Filter = Filter()) -> list[OutOfScope]:
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
-        with self._transaction() as reader:
-            index, _ = self._index(reader, scope.tenant)
-            having = sql_store.having(reader, scope.widened(), filter.where, None)
-        return out_of_scope(index, scope, limit, filter, having, self._clock())
-
-    def leaves_out(self, scope: Scope) -> bool:
-        """Return whether `scope.widened()` shows a live memory that `scope` does not."""
         index, _ = self._index_alone(scope.tenant)
-        return leaves_out(index, scope, self._clock())
+        return out_of_scope(index, scope, limit)
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet.
@@ -256,12 +241,11 @@ class SQLiteStore(SQLStore):
         """
         indexed = Selection(scope=selection.scope, filter=Filter(tags=selection.filter.tags), values=selection.values)
         is_indexed = selection == indexed
-        now = self._clock()
         with self._transaction() as reader:
             index, _ = self._index(reader, selection.scope.tenant)
-            ids = None if is_indexed else json.loads(reader.execute(statements.ids(selection, now)).scalar_one())
-            gone, counts = sql_store.facet_counts(reader, selection, now, gone=True)
-        live, of_live = facet_counts(index, selection, now, ids)
+            ids = None if is_indexed else json.loads(reader.execute(statements.ids(selection)).scalar_one())
+            gone, counts = sql_store.facet_counts(reader, selection, gone=True)
+        live, of_live = facet_counts(index, selection, ids)
         return facets(gone + live, {name: counts[name] + of_live[name] for name in counts}, top)
 
     def counts(self, scope: Scope) -> Counts:
@@ -273,8 +257,8 @@ class SQLiteStore(SQLStore):
             return super().counts(scope)
         with self._transaction() as reader:
             index, _ = self._index(reader, scope.tenant)
-            pending = sql_store.count_pending(reader, scope, now := self._clock())
-        total, counts = facet_counts(index, Selection(scope=scope), now)
+            pending = sql_store.count_pending(reader, scope)
+        total, counts = facet_counts(index, Selection(scope=scope))
         return Counts(total, {name: counts[name] for name in FACETS}, pending)
 
     def unembedded(

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 from sqlalchemy import (
     BigInteger,
-    BindParameter,
     Boolean,
     ColumnElement,
     CompoundSelect,
@@ -87,24 +86,8 @@ def of_keys(tenant: str, home: str, keys: Sequence[str]) -> Select[Any]:
     return select(*_STORED).where(memories.c.tenant == tenant, memories.c.home == home, memories.c.key.in_(keys))
 
 
-def live(now: datetime | BindParameter[int]) -> ColumnElement[bool]:
-    """Return the condition that a memory is live at an instant: not hidden, and its time to live is not over.
-
-    `Memory.at` and `index.view.live` say the same of a record and of columns.
-    """
-    instant = microseconds(now) if isinstance(now, datetime) else now
-    expires = memories.c.expires_at
-    return and_(memories.c.forgotten_at.is_(None), or_(expires.is_(None), expires > instant))
-
-
-def due(tenant: str, now: datetime) -> Select[Any]:
-    """Return the memories of a tenant whose time to live is over, and that are not hidden yet."""
-    over = and_(memories.c.forgotten_at.is_(None), memories.c.expires_at <= microseconds(now))
-    return select(*_STORED).where(memories.c.tenant == tenant, over).order_by(memories.c.id)
-
-
 def live_of(
-    scope: Scope, ids: Sequence[str], now: datetime, column: str = "id", columns: tuple[str, ...] = RECORD
+    scope: Scope, ids: Sequence[str], column: str = "id", columns: tuple[str, ...] = RECORD
 ) -> tuple[Select[Any], dict[str, Any]]:
     """Return the query for columns of the live visible memories of some ids or short ids, with its values.
 
@@ -112,14 +95,14 @@ def live_of(
     longer than to run it.
     """
     values, free = bound(scope)
-    return _live_of(free, column, columns), {**values, "ids": ids, "now": microseconds(now)}
+    return _live_of(free, column, columns), {**values, "ids": ids}
 
 
 @cache
 def _live_of(free: Free, column: str, columns: tuple[str, ...]) -> Select[Any]:
     among = memories.c[column].bool_op("IN")(_EachOf(bindparam("ids", type_=_Texts())))
     shown = [memories.c[name] for name in columns]
-    return select(*shown).where(*visible(as_parameters(free)), live(bindparam("now", type_=BigInteger)), among)
+    return select(*shown).where(*visible(as_parameters(free)), memories.c.forgotten_at.is_(None), among)
 
 
 def bound(scope: Scope) -> tuple[dict[str, str], Free]:
@@ -134,15 +117,12 @@ def as_parameters(free: Free) -> SimpleNamespace:
 
 
 def page(
-    scope: Scope, after: str, limit: int, filter: Filter, now: datetime | None, newest_first: bool = False
+    scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool, newest_first: bool = False
 ) -> Select[Any]:
-    """Return the visible memories after an id, in the order of ids, or before it, in the reverse order.
-
-    They are those live at `now`; None: hidden ones too.
-    """
-    state = [] if now is None else [live(now)]
+    """Return the visible memories after an id, in the order of ids, or before it, in the reverse order."""
+    live = [] if forgotten else [memories.c.forgotten_at.is_(None)]
     order = memories.c.id + "" if filter.fact_keys else memories.c.id  # + "" lets SQLite use the index of facts
-    conditions = [*visible(scope), *accepted(filter), *state]
+    conditions = [*visible(scope), *accepted(filter), *live]
     if after or not newest_first:
         conditions.append(order < after if newest_first else order > after)
     return select(*_STORED).where(*conditions).order_by(order.desc() if newest_first else order).limit(limit)
@@ -202,21 +182,12 @@ def _of_level(table: FromClause, level: str | None) -> Conditions:
     return [] if level is None else [absent if level == "global" else ~absent]
 
 
-def out_of_scope(scope: Scope, limit: int, filter: Filter, now: datetime) -> Select[Any]:
+def out_of_scope(scope: Scope, limit: int) -> Select[Any]:
     """Return environment, project, user, agent and count of the live memories that only the widened scope sees."""
     home = [memories.c[name] for name in _SEEN[1:]]
-    among = [*_left_out(scope, now), *accepted(filter)]
+    among = [*visible(scope.widened()), not_(and_(*visible(scope))), memories.c.forgotten_at.is_(None)]
     order = [func.count().desc(), *(func.coalesce(column, "") for column in home)]
     return select(*home, func.count()).where(*among).group_by(*home).order_by(*order).limit(limit)
-
-
-def leaves_out(scope: Scope, now: datetime) -> Select[Any]:
-    """Return whether there is a live memory that only the widened scope sees."""
-    return select(exists(select(1).where(*_left_out(scope, now))))
-
-
-def _left_out(scope: Scope, now: datetime) -> Conditions:
-    return [*visible(scope.widened()), not_(and_(*visible(scope))), live(now)]
 
 
 def visible(scope: Scope | SimpleNamespace, table: FromClause = memories) -> Conditions:
@@ -291,24 +262,21 @@ def _operand(value: Any) -> ColumnElement[Any]:
     return literal(int(value), BigInteger()) if isinstance(value, int) else literal(value, Double())
 
 
-def _facet(name: str, now: datetime) -> ColumnElement[str]:
-    """Return the value of one of `FACETS`; `status` is `Memory.status` at an instant."""
-    if name != "status":
-        return func.coalesce(memories.c[name], "").label(name)
-    hidden = memories.c.forgotten_at
-    return case(
-        (live(now), "live"),
-        (or_(hidden.is_(None), hidden == memories.c.expires_at, memories.c.change == "expire"), "expired"),
-        (memories.c.change == "stale", "stale"),
-        else_="forgotten",
-    )
+_STATUS: Final = case(
+    (memories.c.forgotten_at.is_(None), "live"),
+    (memories.c.change == "expire", "expired"),
+    (memories.c.change == "stale", "stale"),
+    else_="forgotten",
+)
+"""`Memory.status`."""
+_FACETS: Final = {
+    name: _STATUS if name == "status" else func.coalesce(memories.c[name], "").label(name) for name in FACETS
+}
 
 
-def browse(
-    selection: Selection, order: str, limit: int, ascending: bool, after: After | None, now: datetime
-) -> Select[Any]:
+def browse(selection: Selection, order: str, limit: int, ascending: bool, after: After | None) -> Select[Any]:
     """Return the selected memories, sorted by a column, then by id."""
-    conditions = [*_containing(selection, in_order=order == "id"), *_chosen(selection, now)]
+    conditions = [*_containing(selection, in_order=order == "id"), *_chosen(selection)]
     column: ColumnElement[Any] = memories.c[order]
     if order == "accessed_at":
         column = func.coalesce(column, 0)
@@ -328,52 +296,51 @@ def browse(
     return select(*(memories.c[name] for name in RECORD)).where(*among).order_by(*sorted_by)
 
 
-def ids(selection: Selection, now: datetime) -> Select[Any]:
+def ids(selection: Selection) -> Select[Any]:
     """Return the ids of the live memories of a selection, whatever its values, in one JSON list; SQLite only.
 
     One text is read several times as fast as a row for each id.
     """
-    return select(func.json_group_array(memories.c.id)).where(*_containing(selection), live(now))
+    return select(func.json_group_array(memories.c.id)).where(*_containing(selection, gone=False))
 
 
-def groups(selection: Selection, now: datetime, *, gone: bool | None = None) -> Select[Any]:
-    """Return the value of each facet but the session, and the number of memories; `gone` is as in `_state`.
+def groups(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
+    """Return the value of each facet but the session, and the number of memories; `gone` is as in `_containing`.
 
     Of `selection.values`, only those of the session are applied. Sessions are counted by `sessions`: there are many.
     """
     session = {name: values for name, values in selection.values.items() if name == SESSION}
-    chosen = _chosen(replace(selection, values=session), now)
-    facets = [_facet(name, now) for name in FACETS if name != SESSION]
-    return _counted(facets, [*_containing(selection), *_state(now, gone), *chosen])
+    conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=session))]
+    return _counted([_FACETS[name] for name in FACETS if name != SESSION], conditions)
 
 
-def sessions(selection: Selection, now: datetime, *, gone: bool | None = None) -> Select[Any]:
+def sessions(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
     """Return each session of the memories that the selection accepts in any session, and their number."""
     others = {name: values for name, values in selection.values.items() if name != SESSION}
-    chosen = _chosen(replace(selection, values=others), now)
-    return _counted([_facet(SESSION, now)], [*_containing(selection), *_state(now, gone), *chosen])
+    conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=others))]
+    return _counted([_FACETS[SESSION]], conditions)
 
 
-def tags(selection: Selection, now: datetime, *, gone: bool | None = None) -> Select[Any]:
+def tags(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
     """Return each list of tags of the selected memories, as JSON, and the number of memories."""
-    return _counted([memories.c.tags], [*_containing(selection), *_state(now, gone), *_chosen(selection, now)])
+    return _counted([memories.c.tags], [*_containing(selection, gone=gone), *_chosen(selection)])
 
 
-def session_summaries(selection: Selection, limit: int, after: After | None, now: datetime) -> Select[Any]:
+def session_summaries(selection: Selection, limit: int, after: After | None) -> Select[Any]:
     """Return the fields of `SessionSummary` of each session, with instants in microseconds."""
     of = [memories.c.environment, memories.c.user_id, memories.c.session_id]
     separator, last = literal("\x1f"), func.max(memories.c.created_at)
     key = memories.c.environment + separator + func.coalesce(memories.c.user_id, "") + separator + memories.c.session_id
     found = select(*of, func.count(), func.min(memories.c.created_at), last).group_by(*of)
-    found = found.where(memories.c.session_id.is_not(None), *_containing(selection), *_chosen(selection, now))
+    found = found.where(memories.c.session_id.is_not(None), *_containing(selection), *_chosen(selection))
     if after is not None:
         found = found.having(or_(last < int(after.value), and_(last == int(after.value), key < after.id)))
     return found.order_by(last.desc(), key.desc()).limit(limit)
 
 
-def entities(selection: Selection, now: datetime) -> Select[Any]:
+def entities(selection: Selection) -> Select[Any]:
     """Return each list of entities of the selected memories, as JSON, and the number of memories."""
-    return _counted([memories.c.entities], [*_containing(selection), *_chosen(selection, now)])
+    return _counted([memories.c.entities], [*_containing(selection), *_chosen(selection)])
 
 
 def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> Select[Any]:
@@ -381,13 +348,8 @@ def _counted(columns: Sequence[ColumnElement[Any]], conditions: Conditions) -> S
     return select(*columns, func.count()).where(*conditions).group_by(*positions)
 
 
-def _state(now: datetime, gone: bool | None) -> Conditions:
-    """Return the condition that a memory is not live (`gone`), or that it is; none for None."""
-    return [] if gone is None else [not_(live(now)) if gone else live(now)]
-
-
-def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
-    """Return the conditions of a selection but its values.
+def _containing(selection: Selection, *, in_order: bool = False, gone: bool | None = None) -> Conditions:
+    """Return the conditions of a selection but its values; `gone`: and that the memory is not live, or that it is.
 
     Unless an index gives the order, the facts or the ids, SQLite is to read the table from end to end: an index of all
     rows is slower.
@@ -396,10 +358,11 @@ def _containing(selection: Selection, *, in_order: bool = False) -> Conditions:
     if not (in_order or selection.filter.fact_keys or selection.ids):
         seen[0] = _Unindexed(memories.c.tenant) == selection.scope.tenant
     words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
-    ids = selection.ids
+    ids, at = selection.ids, memories.c.forgotten_at
     named: Conditions = [or_(memories.c.id.in_(ids), memories.c.short_id.in_(ids))] if ids else []
     named += [memories.c.supersedes.in_(selection.supersedes)] if selection.supersedes else []
-    return [*seen, *words, *named, *accepted(selection.filter), *_connected(selection)]
+    state = [] if gone is None else [at.is_not(None) if gone else at.is_(None)]
+    return [*seen, *words, *named, *accepted(selection.filter), *_connected(selection), *state]
 
 
 def _connected(selection: Selection) -> Conditions:
@@ -414,9 +377,9 @@ def _connected(selection: Selection) -> Conditions:
     return conditions
 
 
-def _chosen(selection: Selection, now: datetime) -> Conditions:
+def _chosen(selection: Selection) -> Conditions:
     return [
-        live(now) if (name, *values) == ("status", "live") else _facet(name, now).in_(values)
+        memories.c.forgotten_at.is_(None) if (name, *values) == ("status", "live") else _FACETS[name].in_(values)
         for name, values in selection.values.items()
     ]
 

@@ -83,7 +83,6 @@ def to_problem(error: SalienceError) -> dict[str, Any]:
             details["problem"] = error.problem
         case NotFoundError():
             details |= {"id": error.id} | ({} if error.field == "id" else {"field": error.field})
-            details |= {} if error.hidden is None else {"hidden": error.hidden}
         case LimitError() if error.retry_after is not None:
             details["retry_after"] = error.retry_after
     return details
@@ -113,7 +112,7 @@ def from_problem(details: Mapping[str, Any]) -> SalienceError:
         problem = details.get("problem")  # absent before version 0.2
         return kind(field, Words(value), remedy, None if problem is None else str(problem))
     if issubclass(kind, NotFoundError):
-        return NotFoundError(str(details.get("id", "")), str(details.get("field", "id")), details.get("hidden"))
+        return NotFoundError(str(details.get("id", "")), str(details.get("field", "id")))
     if issubclass(kind, LimitError):
         return LimitError(detail, details.get("retry_after"))
     # the constructors of these take more than a message

@@ -257,15 +257,6 @@ async def test_empty_results_name_the_scopes_with_memories(opened, engine, name,
     assert answer.structured_content["out_of_scope"][0]["scope"]["user_id"] == "alice"
 
 
-@pytest.mark.parametrize("name", ["recall", "context"])
-async def test_a_better_memory_out_of_view_is_named_beside_the_hits(opened, engine, name):
-    engine.remember(TABS, user_id="alice")
-    engine.remember("something else")
-    async with opened() as client:
-        answer = await client.call_tool(name, {"query": TABS})
-    assert text_of(answer).splitlines()[-1] == "1 memory of user 'alice' is not in view; add user_id=\"alice\"."
-
-
 async def test_recalls_are_lines_with_short_ids_and_scores(opened, engine):
     memory = engine.remember(TABS, project="parcel", tags=["style"]).memory
     async with opened() as client:

@@ -121,11 +121,11 @@ def test_an_older_snapshot_stays_as_it_was(change):
 
 def test_a_touch_copies_counters_alone_and_keeps_the_views():
     before = filled()
-    view = view_of(before, Scope(), 0)
+    view = view_of(before, Scope())
     after = before.refreshed([changed(turn(1, 1, 2), access_count=9)])
     different = {name for name, array in after.slots.arrays.items() if array is not before.slots.arrays[name]}
     assert different == set(columns.COUNTERS)
-    assert view_of(after, Scope(), 0) is view
+    assert view_of(after, Scope()) is view
     assert gather(after, need(), Activations())["access_count"].max() == 9
 
 
@@ -238,7 +238,7 @@ def searching(vectors, kernel):
     with computed_by(kernel):
         index = Index.empty(vectors.shape[1]).refreshed([tuple(one[name] for name in INDEXED) for one in held])
         assert ("quantised" in index.slots.arrays) == (kernel == "numkong")
-        yield Search(index, view_of(index, Scope(), 0), need(), Activations())
+        yield Search(index, view_of(index, Scope()), need(), Activations())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

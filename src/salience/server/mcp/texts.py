@@ -66,7 +66,7 @@ def recall(found: records.Recall) -> str:
     if found.verdict == "does not answer":
         head = f"No memory clearly answers this. Closest: {head}"
     hits = [f"{hit.score:.3f} {_judged(hit)}{memory(hit.memory)}" for hit in found.hits]
-    return "\n".join([head, *hits, *_elsewhere(found.out_of_scope), *_skipped(found)])
+    return "\n".join([head, *hits, *_skipped(found)])
 
 
 def _judged(hit: records.Hit) -> str:
@@ -97,7 +97,7 @@ def _degraded(steps: Sequence[str]) -> list[str]:
 def context(found: records.Context) -> str:
     """Return the packed memories."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
-    text = "\n".join([found.text or NOTHING, *_elsewhere(found.out_of_scope)])
+    text = found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])
     return "\n".join([text + left, *_degraded(found.degraded)])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ from salience.batch import (
 from salience.ports import Need, Pruning, Selection, SessionSpan
 from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, Scope
 from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
-from salience.store.index.view import Floats32, Occurrences, Places, View, live, view_of, visible
+from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
 from salience.text import similar_term
 
@@ -571,21 +570,20 @@ def accepted(view: View, filter: Filter, having: Sequence[str] | None) -> Bools 
     return passed
 
 
-def speakers(index: Index, scope: Scope, names: Sequence[str], now: datetime) -> list[str]:
+def speakers(index: Index, scope: Scope, names: Sequence[str]) -> list[str]:
     """Return the speakers of memories visible in `scope` that any of `names` matches, sorted."""
     matching = index.codes.speakers.matching(names)
     if not matching:
         return []
-    view = view_of(index, scope, microseconds(now))
-    shown = np.unique(view.speaker[view.valid])
+    shown = np.unique(view_of(index, scope).speaker)
     return sorted(speaker for speaker, number in matching.items() if number in shown)
 
 
-def sessions(index: Index, scope: Scope, now: datetime) -> list[SessionSpan]:
+def sessions(index: Index, scope: Scope) -> list[SessionSpan]:
     """Return the sessions of memories visible in `scope`, in the order of their first memory."""
-    view = view_of(index, scope, microseconds(now))
+    view = view_of(index, scope)
     number, made = view.column("session"), view.column("created_at")
-    held = np.flatnonzero((number > 0) & view.valid)
+    held = np.flatnonzero(number > 0)
     held = held[np.lexsort((made[held], number[held]))]
     first = np.flatnonzero(np.diff(number[held], prepend=0))
     last = np.append(first[1:], len(held))[: len(first)] - 1
@@ -599,23 +597,9 @@ def sessions(index: Index, scope: Scope, now: datetime) -> list[SessionSpan]:
     return sorted(spans, key=lambda span: (span.start, span.id))
 
 
-def leaves_out(index: Index, scope: Scope, now: datetime) -> bool:
-    """Return whether a live memory is visible in `scope.widened()` but not in `scope`."""
-    wide, own = (view_of(index, one, microseconds(now)) for one in (scope.widened(), scope))
-    return bool(np.count_nonzero(wide.valid) > np.count_nonzero(own.valid))
-
-
-def out_of_scope(
-    index: Index, scope: Scope, limit: int, filter: Filter, having: Sequence[str] | None, now: datetime
-) -> list[OutOfScope]:
-    """Return the places with live memories that are visible in `scope.widened()` but not in `scope`, with counts.
-
-    Only memories that pass `filter`, and are in `having` if it is given, count.
-    """
-    view = view_of(index, scope.widened(), microseconds(now))
-    passed = accepted(view, filter, having)
-    counted = view.slots[view.valid if passed is None else view.valid & passed]
-    hidden = counted[~visible(index, scope)[counted]]
+def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:
+    """Return the places with live memories that are visible in `scope.widened()` but not in `scope`, with counts."""
+    hidden = np.flatnonzero(visible(index, scope.widened()) & ~visible(index, scope))
     names = ("environment", *NARROWING)
     homes, counts = np.unique([index.slots[name][hidden] for name in names], axis=1, return_counts=True)
     texts = []
@@ -628,21 +612,20 @@ def out_of_scope(
 
 
 def facet_counts(
-    index: Index, selection: Selection, now: datetime, ids: Sequence[str] | None = None
+    index: Index, selection: Selection, ids: Sequence[str] | None = None
 ) -> tuple[int, dict[str, Counter[str]]]:
     """Return the number of selected live memories, and for each facet value -> number.
 
     Args:
         index: of the tenant.
         selection: its scope, tags and values are applied.
-        now: when they are live.
         ids: of the live memories that its other conditions accept; None for all.
     """
     codes, slots = index.codes, index.slots
     texts: dict[str, list[str]] = {"tier": list(TIERS), "status": ["live"]}
     texts |= {name: [text or "" for text in list(codes.coded[name])] for name in FACETS if name in codes.coded}
     numbers = {name: slots[name] if name in slots.arrays else np.zeros(slots.length, np.int8) for name in FACETS}
-    seen = live(index, selection.scope, microseconds(now))
+    seen = visible(index, selection.scope)
     for accepted in [index.tags.find([codes.tags.get(tag, -1)])[1] for tag in selection.filter.tags]:
         seen &= _mask(slots.length, accepted)
     if ids is not None:

@@ -21,7 +21,7 @@ from salience.store.index.postings import Numbers32, find
 Floats32 = NDArray[np.float32]
 Places = NDArray[np.intp]
 """Numbers of memories in a view, from 0, in the order of their slots; -1 for none."""
-_VIEWS: Final = 128
+_VIEWS: Final = 64
 """Maximum views per snapshot."""
 _SPARSE: Final = 8
 """From 1/8 of the whole on, an array of the whole is faster than a binary search."""
@@ -254,31 +254,26 @@ class View:
         return None if "expired" not in drops or self.valid.all() else self.valid
 
 
-def view_of(index: Index, scope: Scope, now: int) -> View:
-    """Return the view of `scope` at an instant in microseconds."""
+def view_of(index: Index, scope: Scope, now: int | None = None) -> View:
+    """Return the view of `scope` at an instant in microseconds; None where expiry does not matter."""
     key = (scope.environment, scope.project, scope.user_id, scope.agent_id)
     views: dict[Any, View] = index.views
     found = views.get(key)
-    if found is not None and found.since <= now < found.until:
+    if found is not None and (now is None or found.since <= now < found.until):
         return found
     if len(views) >= _VIEWS:
         views.clear()
     slots = np.flatnonzero(visible(index, scope))
     expires = index.slots["expires_at"][slots]
-    valid = expires > now
+    valid = expires > (now or 0)
     since = int(expires[~valid].max(initial=np.iinfo(np.int64).min))
     until = int(expires[valid].min(initial=NEVER))
     views[key] = found = View(index, slots, valid, since, until)
     return found
 
 
-def live(index: Index, scope: Scope, now: int) -> Bools:
-    """Return, by slot, whether it is visible in `scope`, and its time to live is not over at an instant."""
-    return visible(index, scope) & (index.slots["expires_at"] > now)
-
-
 def visible(index: Index, scope: Scope) -> Bools:
-    """Return, by slot, whether it is visible in `scope`; hidden memories have no slot."""
+    """Return, by slot, whether it is live and visible in `scope`."""
     numbers: Mapping[str, Mapping[Any, int]] = index.codes.coded
     seen = index.slots["row"] >= 0
     if scope.environment is not ANY:

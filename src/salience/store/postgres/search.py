@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import takewhile
 from typing import Any, Final
@@ -395,14 +394,14 @@ def index_of(
     return Index.empty(dimension, room).extended(takewhile(lambda _: is_wanted(), rows))
 
 
-def sessions(reader: Connection, scope: Scope, now: datetime) -> list[SessionSpan]:
+def sessions(reader: Connection, scope: Scope) -> list[SessionSpan]:
     """Return the sessions of live visible memories, in the order of their first memory."""
-    rows = reader.execute(statements.sessions_of(scope, now))
+    rows = reader.execute(statements.sessions_of(scope))
     spans = [SessionSpan(id_, instant(start), instant(end)) for id_, start, end in rows]
     return sorted(spans, key=lambda span: (span.start, span.id))
 
 
-def speakers(reader: Connection, scope: Scope, names: Sequence[str], now: datetime) -> list[str]:
+def speakers(reader: Connection, scope: Scope, names: Sequence[str]) -> list[str]:
     """Return the speakers of live visible memories that match one of the names, sorted."""
     matching = [name for name in reader.execute(statements.all_speakers(scope)).scalars() if means(names, name)]
-    return sorted(reader.execute(statements.speakers_of(scope, matching, now)).scalars()) if matching else []
+    return sorted(reader.execute(statements.speakers_of(scope, matching)).scalars()) if matching else []

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache, reduce
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -50,7 +49,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
-from salience.store import statements as shared
 from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
 from salience.store.statements import INDEXED, Conditions, Free, accepted, as_parameters, bound, chunks, visible
 from salience.text import normalise
@@ -86,7 +84,7 @@ _PLACE: Final = ("created_at", "turn", "id")
 
 
 def live(scope: Scope, table: FromClause = memories) -> Conditions:
-    """Return the conditions for the visible memories that an index holds: expired ones until they are hidden, too."""
+    """Return the conditions for the live visible memories."""
     return [*visible(scope, table), table.c.forgotten_at.is_(None)]
 
 
@@ -357,23 +355,18 @@ def all_speakers(scope: Scope) -> Select[Any]:
     return select(named.c.name).where(named.c.name.is_not(None))
 
 
-def speakers_of(scope: Scope, names: Sequence[str], now: datetime) -> Select[Any]:
+def speakers_of(scope: Scope, names: Sequence[str]) -> Select[Any]:
     """Return the speakers among `names` that a live visible memory has."""
     each = func.unnest(literal(list(names), ARRAY(TEXT()))).table_valued("name", name="each").render_derived()
-    one = (
-        select(literal(1))
-        .where(*visible(scope), shared.live(now), memories.c.speaker == each.c.name)
-        .limit(1)
-        .lateral("one")
-    )
+    one = select(literal(1)).where(*live(scope), memories.c.speaker == each.c.name).limit(1).lateral("one")
     return select(each.c.name).select_from(each.join(one, true()))
 
 
-def sessions_of(scope: Scope, now: datetime) -> Select[Any]:
+def sessions_of(scope: Scope) -> Select[Any]:
     """Return the session and the first and last `created_at` of the live visible memories of each session."""
     home = (memories.c.environment, memories.c.user_id, memories.c.session_id)
     made = memories.c.created_at
-    held = select(memories.c.session_id, func.min(made), func.max(made)).where(*visible(scope), shared.live(now))
+    held = select(memories.c.session_id, func.min(made), func.max(made)).where(*live(scope))
     return held.where(memories.c.session_id.is_not(None)).group_by(*home)
 
 

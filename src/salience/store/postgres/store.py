@@ -20,7 +20,6 @@ from salience.ports import (
     Adopt,
     Answered,
     Change,
-    Clock,
     Derive,
     Erase,
     LogRecall,
@@ -30,9 +29,8 @@ from salience.ports import (
     SessionSpan,
     Stored,
     Touch,
-    utc_now,
 )
-from salience.records import Filter, Finding, OutOfScope, Receipt, Scope
+from salience.records import Finding, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, sessions, speakers
@@ -79,7 +77,6 @@ class PostgresStore(SQLStore):
     _busy_timeout: float
     _exact_rows: int
     _indexes: ScopeIndexes
-    _clock: Clock
     _is_iterative: bool
     """Whether pgvector continues a search until it has found enough."""
     _vectors: tuple[float, bool, bool] = (0.0, False, False)
@@ -104,7 +101,6 @@ class PostgresStore(SQLStore):
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
         create: bool = True,
-        clock: Clock = utc_now,
     ) -> Self:
         """Return the store in a database.
 
@@ -122,7 +118,6 @@ class PostgresStore(SQLStore):
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one will replace.
             create: whether to create missing tables.
-            clock: decides which memories have expired.
 
         Raises:
             InputError: an invalid DSN.
@@ -146,7 +141,7 @@ class PostgresStore(SQLStore):
             runner.close()
             raise
         is_iterative = found.pgvector >= admin.ITERATIVE_SCAN
-        return cls(runner, handle, language, busy_timeout, exact_rows, indexes, clock, is_iterative)
+        return cls(runner, handle, language, busy_timeout, exact_rows, indexes, is_iterative)
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
@@ -253,7 +248,6 @@ class PostgresStore(SQLStore):
         transaction = Transaction(
             connection,
             self._handle,
-            self._clock(),
             sequence=sequences.__getitem__,
             invalidate=partial(invalidate, connection),
             pruned=lambda tenant, _: invalidate(connection, tenant),
@@ -362,21 +356,18 @@ class PostgresStore(SQLStore):
             self._runner.check_open()
             return []
         if as_of is None and self._indexes.was_large(scope):
-            return self._runner.read(scope.tenant, lambda reader: search.speakers(reader, scope, names, self._clock()))
+            return self._runner.read(scope.tenant, lambda reader: search.speakers(reader, scope, names))
         return self._of_index(
             scope,
             as_of,
-            lambda index: speakers(index, scope, names, as_of or self._clock()),
-            lambda reader: search.speakers(reader, scope, names, self._clock()),
+            lambda index: speakers(index, scope, names),
+            lambda reader: search.speakers(reader, scope, names),
         )
 
     def sessions(self, scope: Scope, *, as_of: datetime | None = None) -> list[SessionSpan]:
         """Return the sessions of the live visible memories, in the order of their first memory."""
         return self._of_index(
-            scope,
-            as_of,
-            lambda index: sessions(index, scope, as_of or self._clock()),
-            lambda reader: search.sessions(reader, scope, self._clock()),
+            scope, as_of, lambda index: sessions(index, scope), lambda reader: search.sessions(reader, scope)
         )
 
     def _of_index(
@@ -394,16 +385,11 @@ class PostgresStore(SQLStore):
         found = self._runner.read(scope.tenant, read)
         return find(found) if isinstance(found, Index) else found
 
-    def out_of_scope(self, scope: Scope, limit: int = 5, filter: Filter = Filter()) -> list[OutOfScope]:
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
-        query = shared.out_of_scope(scope, limit, filter, self._clock())
+        query = shared.out_of_scope(scope, limit)
         found = self._query(scope.tenant, lambda reader: reader.execute(query).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
-
-    def leaves_out(self, scope: Scope) -> bool:
-        """Return whether `scope.widened()` shows a live memory that `scope` does not."""
-        query = shared.leaves_out(scope, self._clock())
-        return bool(self._query(scope.tenant, lambda reader: reader.execute(query).scalar_one()))
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None

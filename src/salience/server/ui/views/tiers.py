@@ -97,9 +97,8 @@ def _upkeep(page: Page) -> dict[str, Any]:
 
 
 def _fetched(page: Page, ids: Sequence[str]) -> list[Memory]:
-    """Return the memories of some ids, live or expired, that are visible in the scope of the URL."""
-    statuses = ("live", "expired")
-    found = {one.id: one for one in page.call("list", ids=ids, statuses=statuses, limit=len(ids))} if ids else {}
+    """Return the live memories of some ids that are visible in the scope of the URL."""
+    found = {one.id: one for one in page.call("list", ids=ids, limit=len(ids))} if ids else {}
     return [found[one] for one in ids if one in found]
 
 
