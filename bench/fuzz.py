@@ -116,6 +116,8 @@ ALLOWED: Final[tuple[Rule, ...]] = (
     ("which versions exist", POSITIVE, 422, lambda case, body: about(body).split(".")[-1].startswith("version")),
     ("a level of scope needs the project, another argument", POSITIVE, 422,
      lambda case, body: about(body) == "scope" and arguments(case).get("scope") in ("global", "project")),
+    ("a cursor of a listing has the value by which it is sorted, another argument", POSITIVE, 422,
+     lambda case, body: about(body) == "cursor" and bool(arguments(case).get("order"))),
     ("`since` before `until`, another argument", POSITIVE, 422,
      lambda case, body: about(body) == "since" and bool(arguments(case).get("until"))),
     ("a stale reflection alone needs no other memory", POSITIVE, 422, lambda case, body: about(body) == "other_id"),

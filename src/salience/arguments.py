@@ -152,8 +152,8 @@ NAME: Final = text(minLength=1, maxLength=checks.NAME_LIMIT, pattern=PRINTABLE)
 TEXT: Final = text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")
 ID: Final = text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")
 WHOLE_ID: Final = text(pattern="^[0-9a-f]{32}$")
-CURSOR: Final = text(pattern="^([-+.e0-9]{1,24}_)?[0-9a-f]{32}$")
-SESSION_CURSOR: Final = text(pattern="^-?[0-9]{1,17}_[^\x00]+$")
+LIST_CURSOR: Final = text(pattern="^([-+.e0-9]{1,24}_)?[0-9a-f]{32}$")
+SESSION_CURSOR: Final = text(pattern="^-?[0-9]{1,17}_[^\x00\x1f]*\x1f[^\x00\x1f]*\x1f[^\x00\x1f]+$")
 CHANGE_CURSOR: Final = text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")
 TIER: Final = text(enum=list(TIERS))
 STATUS: Final = text(enum=list(STATUSES))
@@ -289,7 +289,8 @@ Top = Annotated[int, whole(1, 100_000), "maximum number of values of a field"]
 # Pages and logs.
 
 PageSize = Annotated[int, whole(1, 1000), "maximum number of items on the page"]
-Cursor = Annotated[str, CURSOR, "cursor of the previous page"]
+Cursor = Annotated[str, WHOLE_ID, "cursor of the previous page"]
+ListCursor = Annotated[str, LIST_CURSOR, "cursor of the previous page"]
 SessionCursor = Annotated[str, SESSION_CURSOR, "cursor of the previous page"]
 ChangeCursor = Annotated[str, CHANGE_CURSOR, "cursor of the previous page"]
 ProblemsOf = Annotated[str, ID, "only problems of this memory"]

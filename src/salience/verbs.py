@@ -622,7 +622,7 @@ class Verbs:
         order: args.Order = "id",
         descending: args.Descending = False,
         limit: args.PageSize = 100,
-        cursor: args.Cursor | None = None,
+        cursor: args.ListCursor | None = None,
         environment: args.Environment = "default",
         project: args.Project | None = None,
         user_id: args.UserId | None = None,

@@ -244,7 +244,7 @@ def test_a_listing_skips_and_reports_unreadable_rows(opened, path, name):
     damaged, column = damage(path, name)
     found = memory.list(user_id=salience.ANY)
     kept = [item.content for item in found.memories]
-    if column == "vector" and "of another" in name:  # which to list takes no vector of the right length
+    if column in ("terms", "distinctions", "event_start", "vector"):  # a listing reads none of these
         assert found.damaged == ()
         return
     assert found.damaged == (damaged,)

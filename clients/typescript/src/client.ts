@@ -23,6 +23,7 @@ import type {
   Erased,
   ExplainRequest,
   Explanation,
+  Facets,
   GraphRecallRequest,
   IngestRequest,
   Memory,
@@ -39,7 +40,10 @@ import type {
   RememberRequest,
   RestoreRequest,
   ReviewPage,
+  Scores,
+  ScoresRequest,
   SessionReport,
+  SessionsPage,
   Stats,
   TransferReport,
   UpdateRequest,
@@ -231,6 +235,15 @@ export class Salience {
     return (await this.#send("explain", { ...fields, query, memory_id: memoryId }, options)).data;
   }
 
+  /** Returns the scores of all memories that a recall ranks, and the best ones not returned. */
+  async scores(
+    query: string,
+    fields: Omit<ScoresRequest, "query"> = {},
+    options: CallOptions = {},
+  ): Promise<Scores> {
+    return (await this.#send("scores", { ...fields, query }, options)).data;
+  }
+
   /** Returns one memory. */
   async get(id: string, scope: Query<"get"> = {}, options: CallOptions = {}): Promise<Memory> {
     return (await this.#send("get", { ...scope, id }, options)).data;
@@ -249,6 +262,16 @@ export class Salience {
       page = await this.list({ ...filter, cursor: page.cursor }, options);
       yield* page.memories;
     }
+  }
+
+  /** Counts the memories that `list` pages through, by the values of their fields. */
+  async facets(filter: Query<"facets"> = {}, options: CallOptions = {}): Promise<Facets> {
+    return (await this.#send("facets", filter, options)).data;
+  }
+
+  /** Returns one page of the sessions, the latest first, and the cursor of the next. */
+  async sessions(filter: Query<"sessions"> = {}, options: CallOptions = {}): Promise<SessionsPage> {
+    return (await this.#send("sessions", filter, options)).data;
   }
 
   /** Counts the visible memories. */

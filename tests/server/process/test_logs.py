@@ -146,7 +146,7 @@ def test_nor_where_the_store_or_the_code_fails(logged, started, monkeypatch, err
         raise error
 
     client = started()
-    for verb in ("apply", "gather", "scan"):
+    for verb in ("apply", "gather", "browse"):
         monkeypatch.setattr(SQLiteStore, verb, fail)
     assert client.post("/v1/memories", json={"content": SECRET}).status_code >= 500
     assert client.get("/v1/memories").status_code >= 500
