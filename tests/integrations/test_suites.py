@@ -79,7 +79,7 @@ def source(project, version, folder="tests"):
         return place
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as fetched:
-        options = ["--no-deps", "--no-binary", ":all:", "--dest", fetched, f"{project}=={version}"]
+        options = ["--no-deps", "--no-binary", project, "--dest", fetched, f"{project}=={version}"]  # tools as wheels
         command = [sys.executable, "-m", "pip", "download", "--quiet", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         if done.returncode:
