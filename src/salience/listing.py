@@ -92,7 +92,8 @@ def _after(order: str, cursor: str | None) -> After | None:
 
 
 def _no_cursor(cursor: str) -> InputError:
-    return InputError("cursor", cursor, "Give the cursor of the page before, or none for the first page.")
+    remedy = "Give the cursor of the page before, under the same arguments, or none for the first page."
+    return InputError("cursor", cursor, remedy)
 
 
 def facets(services: Services, selection: Selection, fields: Sequence[str], top: int) -> Facets:

@@ -71,3 +71,9 @@ def test_the_scores_of_a_recall_name_what_it_does_not_return(memory):
     assert found.candidates == 3
     assert sum(found.dropped.values()) == 2
     assert [one.memory.content for one in found.missed][:1] == ["coffee is black"]
+
+
+def test_a_cursor_of_another_order_is_refused_with_what_to_give(memory):
+    cursor = memory.list(limit=1, user_id="alice").cursor
+    with pytest.raises(InputError, match="under the same arguments"):
+        memory.list(limit=1, order="importance", cursor=cursor, user_id="alice")
