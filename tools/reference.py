@@ -209,8 +209,8 @@ def rest_page() -> str:
 
 `salience serve` answers these requests. Send and receive JSON in UTF-8, and send an API key in the header
 `Authorization: Bearer KEY` once the server has keys. A running server has the OpenAPI document of this page at
-`/openapi.json`; the site has it beside this page. The sections [Errors](#errors) and [Schemas](#schemas) apply to all
-requests.
+`/openapi.json`; the site has it beside this page. [Scopes](../explanation/scopes.md) says which request sees which
+memory. The sections [Errors](#errors) and [Schemas](#schemas) apply to all requests.
 
 """
     operations = [(verb, path, item) for path, verbs in document["paths"].items() for verb, item in verbs.items()]
@@ -359,7 +359,7 @@ def python_page() -> str:
         "as coroutines. They work alike on a file, a database and a server.\n\n## Connect\n\n"
         + _directive("salience.compose.connect")
         + _directive("salience.compose.aconnect")
-        + "## Methods\n\n"
+        + "## Methods\n\n[Scopes](../explanation/scopes.md) has a table of the memories that a call sees.\n\n"
         + prose(Verbs.__doc__).partition("\n\n")[2]
         + "\n\n"
         + methods
