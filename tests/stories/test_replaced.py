@@ -52,6 +52,16 @@ def test_a_newer_memory_of_a_fact_names_the_one_that_it_replaces(memory):
     assert memory.get(old.memory.id).weight == 1.0
 
 
+def test_the_line_of_a_replaced_memory_says_by_which_it_is_replaced(memory):
+    old, new = (memory.remember(text).memory for text in (BERLIN, LISBON))
+    listed = {one.id: str(one) for one in memory.list()}
+    assert listed[old.id].endswith(f"'{BERLIN}' [{memory.get(old.id).replaced_by}]")
+    assert listed[new.id].endswith(f"'{LISBON}'")
+    assert str(found(memory)[1]).count(f"by {new.short_id}]") == 1
+    memory.dismiss(new.id, old.id)
+    assert "replaced" not in str(memory.get(old.id))
+
+
 def test_of_a_fact_key_that_the_caller_gives_only_the_newest_memory_is_returned(memory):
     old = memory.remember(OTHER, fact_key="home").memory
     new = memory.remember(LISBON, fact_key="home")

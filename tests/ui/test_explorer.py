@@ -63,6 +63,16 @@ def test_forgotten_memories_are_one_filter_away(client, engine):
     assert contents(client.get("/ui/?f_status=forgotten").text) == ["gone"]
 
 
+def test_a_replaced_memory_is_marked(client, engine):
+    for text in ("I live in Berlin", "I moved to Lisbon"):
+        engine.remember(text, user_id="ann")
+    old, new = engine.list(user_id="ann").memories
+    row = client.get("/ui/?q=Berlin").text
+    assert f">{old.replaced_by}</span>" in row
+    assert f"by {new.short_id}" in str(old.replaced_by)
+    assert "replaced on" not in client.get("/ui/?q=Lisbon").text
+
+
 def test_words_are_searched_literally(client, engine):
     engine.remember("costs 100% more", user_id="ann")
     engine.remember("costs 1000 more", user_id="ann")

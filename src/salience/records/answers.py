@@ -145,9 +145,8 @@ class Hit:
     verdict: Verdict = "answers"
 
     def __str__(self) -> str:
-        """Return one line: score, verdict unless it answers, short id, kind, day, shortened content, replacement."""
-        replaced = [f"[{mark}]" for mark in replacement(self.memory)]
-        return " ".join((f"{self.score:.3f}", *said(self), str(self.memory), *replaced))
+        """Return one line: score, verdict unless it answers, and the line of the memory."""
+        return " ".join((f"{self.score:.3f}", *said(self), str(self.memory)))
 
     def __repr__(self) -> str:
         return f"Hit({self})"

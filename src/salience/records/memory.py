@@ -402,10 +402,11 @@ class Memory:
         return f"Memory({self})"
 
     def __str__(self) -> str:
-        """Return one line: short id, kind, day, shortened content with invisible characters escaped."""
+        """Return one line: short id, kind, day, shortened content with invisible characters escaped, replacement."""
         content = " ".join(self.content.split())
         short = content if len(content) <= WIDTH else content[: WIDTH - 1].rstrip() + "…"
-        return f"[{self.short_id}] {repr(self.kind)[1:-1]} {self.created_at:%Y-%m-%d} {short!r}"
+        replaced = "" if self.replaced_by is None else f" [{self.replaced_by}]"
+        return f"[{self.short_id}] {repr(self.kind)[1:-1]} {self.created_at:%Y-%m-%d} {short!r}{replaced}"
 
     @property
     def short_id(self) -> str:

@@ -519,6 +519,8 @@ async def test_default_tools_accept_the_arguments_their_warnings_suggest(opened)
         moved = await client.call_tool("remember", {"content": "I moved to Lisbon", "user_id": "u"})
         pairs = re.findall(r"dismiss\(id=(\w{8}), other_id=(\w{8})\)", text_of(moved))
         assert len(pairs) == 2
+        listed = text_of(await client.call_tool("list", {"user_id": "u"})).splitlines()
+        assert [f"by {pairs[0][0]}]" in line for line in listed[1:]] == [True, True, False]
         for newer, older in pairs:
             kept = await client.call_tool("dismiss", {"id": newer, "other_id": older, "user_id": "u"})
             assert not kept.is_error
