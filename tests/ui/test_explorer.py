@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+
+from bench.browser import dashboard
+from dashboards import client_of
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +90,25 @@ def test_a_question_is_answered_with_scores_and_counts_no_access(client, engine)
     assert "best first" in text
     assert "Confidence" in text
     assert [engine.get(id_, user_id="ann").access_count for id_ in ids] == [0, 0]
+
+
+def test_decay_is_shown_under_the_profile_of_the_server_or_a_chosen_one(client, engine, planted):
+    engine.remember("one", user_id="ann")
+    assert "Decay, 30 days" not in client.get("/ui/").text  # the ranking of salience does not depend on age
+    assert "in 30 days under memorysync" in client.get("/ui/?decay=memorysync").text
+    fading = client_of(dashboard(planted(profile="zeromemory")))
+    assert "in 30 days under zeromemory" in fading.get("/ui/").text
+    assert "Decay, 30 days" not in fading.get("/ui/?decay=none").text
+
+
+def test_created_is_the_time_of_the_text_and_stored_that_of_the_write(client, engine, clock):
+    memory = engine.remember("long ago", user_id="ann", created_at=clock.now - timedelta(days=400)).memory
+    assert re.search(r'data-label="Created"><[^>]*>1 year ago<', client.get("/ui/").text)
+    assert 'data-label="Stored"' not in client.get("/ui/").text
+    card = client.get(f"/ui/memory/{memory.id}").text
+    assert re.search(r"<dt>Created</dt><dd><[^>]*>1 year ago<", card)
+    assert re.search(r"<dt>Stored</dt><dd><[^>]*>just now<", card)
+    assert "Created <time" in client.get("/ui/tiers").text
 
 
 def test_an_empty_store_says_how_to_fill_it(client):

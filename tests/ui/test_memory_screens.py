@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bench.browser import dashboard, served
 from dashboards import assert_accessible, assert_fits
 
 pytestmark = pytest.mark.slow
@@ -56,6 +57,29 @@ def test_the_slider_moves_by_keyboard(page):
     page.get_by_role("link", name="Next change").click()
     page.wait_for_load_state("networkidle")
     assert "as_of=" in page.url
+
+
+def test_the_question_of_forget_leaves_edit_as_high_as_it_was(page):
+    card_of(page, "Pixel")
+    edit = page.get_by_role("link", name="Edit")
+    before = edit.bounding_box()["height"]
+    page.locator("summary", has_text="Forget").click()
+    assert edit.bounding_box()["height"] == before
+    assert_fits(page)
+
+
+@pytest.mark.parametrize("path", ["/ui/", "/ui/memory/{id}"])
+def test_code_keeps_its_lines_and_indentation(narrow_page, engine, path):
+    code = "def retry(call):\n    try:\n        return call()\n    except OSError:\n\tpass"
+    memory = engine.remember(code, user_id="ann").memory
+    with served(dashboard(engine)) as url:
+        narrow_page.goto(f"{url}{path.format(id=memory.id)}", wait_until="networkidle")
+        narrow_page.locator("main").evaluate(
+            "(main) => main.querySelectorAll('.clamp').forEach((one) => { one.open = true; })"
+        )
+        for text in narrow_page.locator(".text").all():
+            assert text.inner_text() == code
+        assert_fits(narrow_page)
 
 
 def test_edit_undo_forget_and_undo_by_keyboard(fresh_page):

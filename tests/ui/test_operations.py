@@ -297,6 +297,14 @@ def test_the_user_of_salience_ui_sees_the_store_of_many_tenants(engine, keyring,
     assert "note of other" not in client.get(URL).text
 
 
+def test_a_page_without_keys_says_who_has_access(client, engine, keyring, target):
+    assert "everyone on this machine has every right" in client.get(URL).text
+    own = client_of(dashboard(engine, keyring, "once", target))
+    own.get("/ui/open?token=once")
+    assert "everyone on this machine" not in own.get(URL).text
+    assert "this browser alone has access" in own.get(URL).text
+
+
 @pytest.mark.parametrize(
     ("rights", "bound"), [(("read",), {}), (("read", "write"), {}), (("admin",), {"user_id": "ann"})]
 )

@@ -6,12 +6,14 @@ import html
 import json
 import re
 import shlex
+from itertools import pairwise
 
 import pytest
 
 import salience
 from command_line import invoke
 from dashboards import assert_accessible, assert_fits
+from salience.server.ui import charts
 
 QUESTION = "/ui/playground?q=query"
 
@@ -73,6 +75,18 @@ def test_all_scores_have_the_cut_and_the_memories_that_are_missing(client, engin
     assert "outranked, rank 2" in text
     assert re.search(rf'href="/ui/why\?memory={ids[1]}&amp;q=query&amp;profile=zeromemory&amp;limit=1"', text)
     assert client.get(f"{QUESTION}&scores=1&limit=1").text.count('id="scores"') == 1
+
+
+@pytest.mark.parametrize("cut", [0.0, 0.005, 0.04, 0.1, 0.3, 0.6, 0.635, 0.64, 0.9])
+def test_the_labels_of_the_scores_never_overprint(cut):
+    texts = re.findall(
+        r'<text x="([^"]+)" y="[^"]+" text-anchor="(\w+)">', charts.histogram([3, 1], "", high=0.64, cut=cut)
+    )
+    edges = {"start": (0, 40), "middle": (-20, 20), "end": (-40, 0)}  # of four characters of 16 pixels
+    boxes = sorted((float(x) + edges[anchor][0], float(x) + edges[anchor][1]) for x, anchor in texts)
+    assert all(left[1] < right[0] for left, right in pairwise(boxes))
+    assert boxes[0][0] >= 0
+    assert boxes[-1][1] <= 480
 
 
 def test_the_answer_of_the_past_and_a_limit_out_of_range(client, engine, clock):

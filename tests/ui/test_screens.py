@@ -21,6 +21,13 @@ def test_a_view_is_accessible_and_fits(page, path):
     assert_accessible(page)
 
 
+def test_the_answers_of_the_explorer_fit_at_every_width(page):
+    page.goto("/ui/?mode=recall&q=What+language+does+Alice+like%3F&decay=mememory", wait_until="networkidle")
+    for width in (390, 768, 1024, 1330, 1440, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert_fits(page)
+
+
 def test_filters_are_loaded_and_a_click_filters(page):
     page.goto("/ui/", wait_until="networkidle")
     facet = page.locator(".facet", has=page.locator("summary", has_text="Project"))

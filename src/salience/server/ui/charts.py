@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 SERIES: Final = 8
 """Number of colours, the classes `s0` to `s7` of the style sheet."""
+LABEL: Final = 64.0
+"""Distance below which a label at the end of an axis would touch another one, units of a chart 480 wide."""
 ROW: Final = 7
 """Height of a row of `bump`, as in the style sheet, rem."""
 
@@ -69,10 +71,13 @@ def histogram(
         title = f"{low + index * span / bins:.2f} to {low + (index + 1) * span / bins:.2f}: {count}"
         place = {"x": f"{index * step + 1:.1f}", "y": f"{floor - tall:.1f}", "width": f"{step - 2:.1f}"}
         marks.append(_mark("rect", title, class_="s0", height=f"{tall:.1f}", **place))
-    marks += [_text(0, height - 3, f"{low:.2f}"), _text(width, height - 3, f"{high:.2f}", "end")]
+    labels = {"start": (0.0, low), "end": (width, high)}
     if cut is not None:
         x = min(max((cut - low) / span, 0.0), 1.0) * width
-        marks += [_cut(x, floor), _text(x, height - 3, f"{cut:.2f}", "middle")]
+        marks.append(_cut(x, floor))
+        anchor = "start" if x < LABEL else "end" if x > width - LABEL else "middle"
+        labels[anchor] = (x, cut)  # takes the place of a label that it would touch
+    marks += [_text(at, height - 3, f"{value:.2f}", anchor) for anchor, (at, value) in labels.items()]
     return _svg("histogram", width, height, label, marks)
 
 

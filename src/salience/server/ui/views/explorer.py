@@ -65,8 +65,8 @@ def _search(page: Page) -> dict[str, Any]:
     mode = checks.choice("mode", page.query.get("mode", "text"), ("text", "recall"))
     sort = checks.choice("sort", page.query.get("sort", "id"), tuple(SORTS))
     order = checks.choice("order", page.query.get("order", "desc"), ("desc", "asc"))
-    default = page.profile.name if page.profile.name in fading else fading[0]
-    faded = checks.choice("decay", page.query.get("decay", default), fading)
+    default = page.profile.name if page.profile.name in fading else "none"
+    faded = checks.choice("decay", page.query.get("decay", default), ("none", *fading))
     selection = _selection(page)
     recall: Recall | None = None
     found: Facets | None = None
@@ -83,7 +83,8 @@ def _search(page: Page) -> dict[str, Any]:
         "LABELS": LABELS, "NONE": NONE, "memories": memories, "cursor": cursor, "facets": found, "recall": recall,
         "hits": {hit.memory.id: hit for hit in recall or ()},
         "best": max((hit.score for hit in recall or ()), default=1.0),
-        "curves": decay.curves(memories, profiles.load(faded), page.now), "is_filtered": _is_filtered(page),
+        "curves": [] if faded == "none" else decay.curves(memories, profiles.load(faded), page.now),
+        "is_filtered": _is_filtered(page),
     }  # fmt: skip
 
 
