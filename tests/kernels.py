@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from salience.store.index.columns import int8_products
+from salience.batch import int8_products
 
 KERNELS = ["numkong", "numpy"]
 

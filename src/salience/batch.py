@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,8 @@ from salience.errors import EmbedderError
 
 Floats = NDArray[np.float64]
 Vectors32 = NDArray[np.float32]
-Tokens = NDArray[np.int8]
+Int8 = NDArray[np.int8]
+Tokens = Int8
 """int8[t, k]: unit vectors of the tokens of a text, times `TOKEN_SCALE`."""
 Rows = NDArray[np.intp]
 Codes = NDArray[np.int64]
@@ -334,6 +336,25 @@ def approximate_cosines(vectors: Vectors32) -> Iterator[Vectors32]:
     """
     for start in range(0, len(vectors), _BLOCK):
         yield from vectors[start : start + _BLOCK] @ vectors.T
+
+
+@cache
+def int8_products() -> Callable[[Int8, Int8], Vectors32] | None:
+    """Return the kernel for inner products, (int8[n, d], int8[k, d]) -> float32[n, k]; None if it is not installed.
+
+    NumPy's own product starts a thread per core, which on a busy machine takes ten times as long.
+    """
+    try:
+        import numkong  # no wheel on some platforms: NumPy then multiplies the float32 vectors
+    except ImportError:
+        return None
+
+    def products(rows: Int8, queries: Int8) -> Vectors32:
+        if len(queries) == 1 and len(rows):  # for one query 1.4 times as fast as packing it, for two half as fast
+            return np.asarray(numkong.cdist(queries, rows, metric="dot", out_dtype="float32")).T
+        return np.asarray(numkong.dots_packed(rows, numkong.dots_pack(queries))).astype(np.float32)
+
+    return products
 
 
 @dataclass(frozen=True, slots=True, eq=False)

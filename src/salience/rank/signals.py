@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import TOKEN_SCALE, Batch, Codes, Entities, Floats, Lexicon, Rows, Tokens
+from salience.batch import TOKEN_SCALE, Batch, Codes, Entities, Floats, Lexicon, Rows, Tokens, Vectors32, int8_products
 from salience.errors import ProfileError
 from salience.ports import WindowBound
 from salience.rank.criteria import Criteria
@@ -128,19 +128,23 @@ def max_sim(query: Sequence[Tokens], texts: Sequence[Tokens | None], groups: Row
         return found
     tokens = [np.asarray(texts[place]) for place in held]
     starts = np.cumsum([0, *map(len, tokens[:-1])])
-    every = np.concatenate(tokens).astype(np.float32)
+    every, multiply = np.concatenate(tokens), int8_products() or _float_products
     row = np.full(len(texts) + 1, -1, np.intp)  # the last one for no text, -1
     row[held] = np.arange(len(held))
     of_group = row[groups]
     best = np.full(len(groups), -np.inf)
     for own in query:
-        products = np.maximum.reduceat(every @ own.T.astype(np.float32), starts, axis=0)  # whole numbers, so exact
+        products = np.maximum.reduceat(multiply(every, own), starts, axis=0)  # whole numbers, so exact
         padded = np.concatenate((products, np.full((1, len(own)), -np.inf, np.float32)))
         total = padded[of_group].max(axis=1).sum(axis=1, dtype=np.float64)
         best = np.maximum(best, total / (len(own) * TOKEN_SCALE**2))
     known = of_group[:, 0] >= 0
     found[known] = np.clip((best[known] - floor) / (1 - floor), 0.0, 1.0)
     return found
+
+
+def _float_products(tokens: Tokens, query: Tokens) -> Vectors32:
+    return tokens.astype(np.float32) @ query.T.astype(np.float32)
 
 
 def lexical(batch: Batch, criteria: Criteria, *, k1: float, b: float) -> Floats:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels import KERNELS, computed_by
-from salience.batch import COLUMNS, cosines
+from salience.batch import COLUMNS, cosines, int8_products
 from salience.errors import StoreError
 from salience.records import Scope
 from salience.store.index import Activations, Index, columns, gather
-from salience.store.index.columns import LARGEST, Table, int8_products, quantised
+from salience.store.index.columns import LARGEST, Table, quantised
 from salience.store.index.postings import Postings
 from salience.store.index.search import Search
 from salience.store.index.view import view_of

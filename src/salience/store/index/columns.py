@@ -11,7 +11,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain, compress, repeat
 from operator import itemgetter
 from typing import Any, Final
@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Codes, Column, Floats, Rows, Vectors32
+from salience.batch import KINDS, Codes, Column, Floats, Int8, Rows, Vectors32, int8_products
 from salience.records import TIERS
 from salience.store.index.postings import Numbers32, Postings, find, runs
 from salience.store.rows import readable
@@ -28,7 +28,6 @@ from salience.text import normalise
 
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.bytes_]
-Int8 = NDArray[np.int8]
 NEVER: Final = np.iinfo(np.int64).max
 """`expires_at` of a memory that does not expire."""
 CODED: Final = ("environment", "project", "user_id", "agent_id", "session_id", "kind")
@@ -71,23 +70,6 @@ _LEAST_ROOM: Final = 16
 _LEAST_DEAD: Final = 64
 _FEW: Final = 32
 """Up to this many new turns are inserted into their sessions one by one."""
-Products = Callable[[Int8, Int8], NDArray[np.float32]]
-
-
-@cache
-def int8_products() -> Products | None:
-    """Return the kernel for inner products, (int8[n, d], int8[k, d]) -> float32[n, k]; None if it is not installed."""
-    try:
-        import numkong  # no wheel on some platforms: NumPy then multiplies the float32 vectors
-    except ImportError:
-        return None
-
-    def products(rows: Int8, queries: Int8) -> NDArray[np.float32]:
-        if len(queries) == 1 and len(rows):  # for one query 1.4 times as fast as packing it, for two half as fast
-            return np.asarray(numkong.cdist(queries, rows, metric="dot", out_dtype="float32")).T
-        return np.asarray(numkong.dots_packed(rows, numkong.dots_pack(queries))).astype(np.float32)
-
-    return products
 
 
 def quantised(vectors: Vectors32) -> tuple[Int8, NDArray[np.float32], Floats]:

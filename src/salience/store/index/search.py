@@ -32,11 +32,12 @@ from salience.batch import (
     Vectors,
     Vectors32,
     cosines,
+    int8_products,
     offsets_of,
 )
 from salience.ports import Need, Pruning, Selection, SessionSpan
 from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, Scope
-from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
+from salience.store.index.columns import NEVER, Bools, Index, quantised
 from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
 from salience.text import similar_term
