@@ -198,10 +198,18 @@ def test_write_only_callers_learn_no_change_of_what_they_stored(setup, verb):
         receipts = setup.ask(grant(*rights), verb, **given)
         return receipts if verb == "remember" else receipts[0]
 
-    first = ask("I live in Berlin", "write")
-    changes = {"content": "a secret", "metadata": {"x": "a secret"}, "tags": ["a secret"], "reason": "a secret"}
-    setup.ask(grant("read", "write"), "update", id=first.memory.id, **changes)
+    first, at_once = ask("I live in Berlin", "write"), ask("I live in Berlin", "write")
+    changes = {
+        "content": "a secret", "metadata": {"x": "a secret"}, "tags": ["a secret"], "reason": "a secret",
+        "kind": "a secret", "importance": 0.123, "weight": 0.456, "tier": "semantic", "ttl": "1d",
+    }  # fmt: skip
+    changer = grant("read", "write")
+    setup.ask(changer, "update", id=first.memory.id, **changes)
+    setup.ask(changer, "recall", query="a secret", session_id="s")
+    assert ask("I live in Berlin", "write") == at_once
+    setup.ask(changer, "forget", id=first.memory.id)
     again = ask("I live in Berlin", "write")
+    assert again == at_once
     assert (again.status, again.memory.id, again.memory.key) == ("unchanged", first.memory.id, "k")
     assert again.memory.content == ("" if verb == "ingest" else "I live in Berlin")
     assert "secret" not in str(to_json(again))

@@ -18,7 +18,7 @@ from salience.engine import Engine
 from salience.errors import ConflictError, ForbiddenError, InputError, LimitError, StoreError, Words, shown
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
-from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Receipt, SessionReport, checks
+from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Memory, Receipt, SessionReport, checks
 from salience.steps import memory_size
 from salience.verbs import Verb
 from salience.wire.requests import ProfileText, VerbRequest
@@ -190,10 +190,10 @@ def _redacted(result: Any, arguments: Mapping[str, Any]) -> Any:
     """Return a result without what it tells of stored memories, for a caller that must not read."""
     match result:
         case Receipt():
-            return _own(result, arguments.get("content", ""))
+            return _own(result, arguments)
         case list():
-            sent = [draft["content"] for draft in arguments.get("drafts", ())] or [""] * len(result)
-            return [_own(receipt, content) for receipt, content in zip(result, sent, strict=True)]
+            sent = [{**arguments, **draft} for draft in arguments.get("drafts", ())] or [arguments] * len(result)
+            return [_own(*pair) for pair in zip(result, sent, strict=True)]
         case SessionReport():
             return replace(result, promoted=())
         case ConsolidateReport():
@@ -201,14 +201,18 @@ def _redacted(result: Any, arguments: Mapping[str, Any]) -> Any:
     return result
 
 
-def _own(receipt: Receipt, content: str) -> Receipt:
-    """Return a receipt with what the caller sent: others may have changed a memory that was stored before."""
+def _own(receipt: Receipt, sent: Mapping[str, Any]) -> Receipt:
+    """Return a receipt without what others did; of a memory that was stored before, what the caller `sent`."""
     memory = replace(receipt.memory, relations=(), replaced_by=None)
     if receipt.status == "unchanged":
-        memory = replace(
-            memory, content=content, content_hash="", tags=(), entities=(), metadata={}, fact_key=None,
-            supersedes=None, reason=None, changed_by=None,
+        at = memory.created_at
+        memory = Memory(
+            id=memory.id, scope=replace(memory.scope, session_id=sent.get("session_id")), key=memory.key,
+            content=sent.get("content", ""), content_hash="", kind="fact", importance=0.0, weight=1.0, tier="episodic",
+            tags=(), entities=(), fact_key=None, supersedes=None, metadata={}, speaker=None, relations=(),
+            created_at=at, updated_at=at, tier_since=at, changed_at=at,
         )  # fmt: skip
+        return Receipt(memory, "unchanged")
     if receipt.status == "superseded" and memory.supersedes is None:  # it tells of an older memory of the same fact
         receipt = replace(receipt, status="created")
     tells = receipt.contradictions or receipt.superseded
