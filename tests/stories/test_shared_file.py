@@ -165,6 +165,18 @@ def test_a_recall_answers_while_another_process_holds_the_write_lock(tmp_path):
         assert memory.get(stored.id).access_count == 3
 
 
+def test_a_text_that_is_stored_already_waits_for_no_other_process(tmp_path):
+    with opened(tmp_path) as memory:
+        stored = memory.remember("query text").memory
+        other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        again = memory.remember("query text")
+        assert (again.status, again.memory.id, again.memory.access_count) == ("unchanged", stored.id, 1)
+        other.execute("ROLLBACK")
+        other.close()
+        assert memory.get(stored.id).access_count == 1
+
+
 def test_another_embedder_is_refused_with_a_remedy(tmp_path):
     with opened(tmp_path) as memory:
         memory.remember("text")

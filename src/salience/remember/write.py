@@ -142,7 +142,9 @@ def _write(
             for memory in same.values()
         }
         # 6 apply
-        made = services.store.apply([*changes, *map(Add, new), *touches.values(), *derived])[len(changes) :]
+        made = services.store.apply([*changes, *map(Add, new), *derived])[len(changes) :]
+        for touch in touches.values():
+            services.access_log.add(touch)
 
         by_id = {receipt.memory.id: receipt.memory for receipt in made}
         not_stored = {item.memory.id for item in new} - by_id.keys()
