@@ -65,3 +65,22 @@ def test_doctor_finds_an_importance_that_no_memory_has(path, value):
 def test_a_file_without_its_revision_is_damaged_and_said_to_be(path):
     with pytest.raises(StoreError, match="it is damaged"):
         damaged(path, "DELETE FROM alembic_version")
+
+
+@pytest.mark.parametrize(
+    ("statement", "verb", "given"),
+    [
+        ("UPDATE meta SET value = 'AACAPw==' WHERE name = 'fingerprint'", "recall", {"query": "query"}),
+        ("UPDATE meta SET value = 'AACAPw==' WHERE name = 'fingerprint'", "remember", {"content": "a zebra"}),
+        ("INSERT INTO sessions VALUES ('default', 'default\x1f\x1fs', 'x')", "remember",
+         {"content": "a lion", "session_id": "s"}),
+        ("INSERT INTO leases VALUES ('upkeep:default', 'somebody', 'x')", "upkeep", {}),
+    ],
+)  # fmt: skip
+def test_a_verb_that_reads_a_damaged_value_fails_with_our_own_error(path, statement, verb, given):
+    with damaged(path, statement) as engine:
+        with pytest.raises(StoreError, match="salience doctor"):
+            getattr(engine, verb)(**given)
+        assert not engine.doctor().healthy
+        assert engine.doctor(repair=True).healthy
+        getattr(engine, verb)(**given)

@@ -47,6 +47,13 @@ MENDABLE = {
     "activation": "INSERT INTO activations VALUES ('default', 's', 'nobody', 1)",
     "touch": """INSERT INTO touches (tenant, id, version, seq, at, access_count, importance)
         VALUES ('default', 'nobody', 1, 1, 1, 1, 0.5)""",
+    "fingerprint of another length": "UPDATE meta SET value = 'AACAPw==' WHERE name = 'fingerprint'",
+    "fingerprint of NaN": "UPDATE meta SET value = :nan64 WHERE name = 'fingerprint'",
+    "fingerprint of words": "UPDATE meta SET value = 'é' WHERE name = 'fingerprint'",
+    "sequence of dropped touches": "INSERT OR REPLACE INTO meta VALUES ('pruned', 'x')",
+    "turns of a session": "INSERT INTO sessions VALUES ('default', 'default\x1f\x1fs', 'x')",
+    "turn of an activation": "INSERT INTO activations SELECT tenant, 's', id, 'x' FROM memories",
+    "lease": "INSERT INTO leases VALUES ('upkeep:default', 'somebody', 'x')",
     "row without a number in the sequence": "UPDATE memories SET seq = 'x' WHERE content = :secret",
 }
 BEYOND = {
@@ -119,6 +126,7 @@ def plant(path, statement):
         "secret": SECRET,
         "changed": CHANGED,
         "nan": np.full(16, np.nan, "<f4").tobytes(),
+        "nan64": base64.b64encode(np.full(16, np.nan, "<f4").tobytes()).decode(),
         "long": np.full(16, 0.5, "<f4").tobytes(),
     }
     with closing(sqlite3.connect(path)) as connection:

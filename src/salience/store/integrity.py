@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from salience.errors import DamagedError
 from salience.records import Finding
 from salience.store import keyring
-from salience.store.pins import PINNED, SET_ASIDE, Meta, invalidate
+from salience.store.pins import MEND, PINNED, SET_ASIDE, Meta, invalidate, write_meta
 from salience.store.rows import RECORD, is_text, to_memory
 
 MOST: Final = 100
@@ -33,7 +33,7 @@ _DERIVED: Final = ("terms", "distinctions")
 _EVENT: Final = ("event_start", "event_end")
 """Columns of the time that a text states, derived likewise."""
 _BACKUP: Final = "Put a backup in its place: salience reinstate FILE"
-_MENDED: Final = "To mend it: salience doctor --repair"
+_MENDED: Final = f"To mend it: {MEND}"
 _ASIDE: Final = ".damaged.jsonl"
 """Suffix of the file that unreadable rows are moved to."""
 _PLACE: Final = f"a file beside the store, whose name ends in {_ASIDE}"
@@ -129,15 +129,23 @@ def _damage(connection: Connection) -> list[Finding]:
 
 def pins(connection: Connection) -> Iterator[Found]:
     """Yield missing or unreadable pins of a store that holds memories."""
-    values = Meta.read(connection).values
+    meta = Meta.read(connection)
+    values = meta.values
     if connection.exec_driver_sql("SELECT 1 FROM memories LIMIT 1").first() is None:
         return
     if not values.get("embedder") or not is_number(values.get("dimension", "")):
         problem = "the store is pinned to no model. Give every memory a vector of the one you use: salience reembed"
         yield Finding("pins", None, problem), None
+    elif (pin := meta.pin()) is not None and not pin.is_sound:
+        problem = "the fingerprint of its model is damaged. Without one, the next vector that is written sets it anew."
+        yield Finding("pins", None, problem), _clear_fingerprint
     if not values.get("language"):
         problem = "the store is pinned to no language; the next write pins it to SALIENCE_LANGUAGE, else to english."
         yield Finding("pins", None, problem), None
+
+
+def _clear_fingerprint(connection: Connection) -> None:
+    write_meta(connection, {PINNED[2]: ""})
 
 
 def laid_by(connection: Connection) -> Iterator[Found]:
@@ -379,6 +387,34 @@ _CHECKS: Final[tuple[Check, ...]] = (
         f"AND NOT EXISTS (SELECT 1 {_UNORDERED})",
         "the change sequence stands at {known}, and a row at {latest}.",
         (_SET_SEQUENCE,),
+    ),
+    Query(
+        "sequence",
+        "SELECT value FROM meta WHERE name = 'pruned' AND (value = '' OR value GLOB '*[^0-9]*')",
+        "the change sequence of dropped touches stands at {value}.",
+        # every index of an earlier state is built again
+        (f"UPDATE meta SET value = ({_LATEST}) WHERE name = 'pruned'",),  # noqa: S608
+    ),
+    Query(
+        "sessions",
+        "SELECT count(*) AS count FROM sessions WHERE typeof(turns) <> 'integer'",
+        "the turns of {count} sessions are no number.",
+        (
+            "UPDATE sessions AS s SET turns = coalesce((SELECT max(turn) FROM activations AS a WHERE a.tenant = s.tenant "
+            "AND a.session_key = s.session_key AND typeof(turn) = 'integer'), 0) WHERE typeof(turns) <> 'integer'",
+        ),
+    ),
+    Query(
+        "activations",
+        "SELECT count(*) AS count FROM activations WHERE typeof(turn) <> 'integer'",
+        "{count} activations have no turn.",
+        ("DELETE FROM activations WHERE typeof(turn) <> 'integer'",),
+    ),
+    Query(
+        "leases",
+        "SELECT count(*) AS count FROM leases WHERE typeof(until) <> 'integer'",
+        "{count} leases of upkeep have no end.",
+        ("DELETE FROM leases WHERE typeof(until) <> 'integer'",),
     ),
     Query(
         "names",

@@ -23,6 +23,7 @@ SET_ASIDE: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprin
 """Names in `meta` of the model that `reembed` prepares vectors for."""
 ERASE_PENDING: Final = "traces"
 """Name that has a value while the file may hold bytes of erased memories."""
+MEND: Final = "salience doctor --repair"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +41,12 @@ class Pin:
 
     def __str__(self) -> str:
         return f"embedder {self.name!r} ({self.dimension} dimensions)"
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the fingerprint, if there is one, is a vector of the model."""
+        known = self.fingerprint
+        return known is None or (known.shape == (self.dimension,) and bool(np.isfinite(known).all() and known.any()))
 
 
 class Handle:
@@ -114,6 +121,8 @@ class Handle:
         """Return whether vectors under `pin` are this model's: by name, dimension and, where known, fingerprint."""
         if not self.accepts(pin) or pin.fingerprint is None or self.model.fingerprint is None:
             return self.accepts(pin)
+        if not pin.is_sound:
+            raise StoreError(f"store: {self._where}: the fingerprint of its model is damaged. Run: {MEND}")
         if pin.fingerprint.tobytes() == self._verified:
             return True
         own = self.pin().fingerprint
@@ -169,7 +178,7 @@ class Meta:
         try:
             return int(self.values.get(name, "0"))
         except ValueError:
-            raise StoreError("store: its change sequence is damaged. Run: salience doctor --repair") from None
+            raise StoreError(f"store: its change sequence is damaged. Run: {MEND}") from None
 
     @property
     def epoch(self) -> str:
@@ -190,7 +199,11 @@ class Meta:
 
 @lru_cache(maxsize=8)
 def _decoded(fingerprint: str) -> Vectors32:
-    known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32)
+    """Return a fingerprint; an empty array for text that is none, so that a doctor can open the store."""
+    try:
+        known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32)
+    except ValueError:
+        known = np.zeros(0, np.float32)
     known.flags.writeable = False
     return known
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import groupby, pairwise
+from operator import index
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
@@ -322,7 +323,8 @@ def _clocks(connection: Connection, tenant: str, changes: Sequence[Add]) -> dict
     found: dict[str, int] = {}
     for chunk in statements.chunks(name for name in (*own, *carried) if name is not None):
         of = (sessions.c.tenant == tenant, sessions.c.session_key.in_(chunk))
-        found |= {row.session_key: row.turns for row in connection.execute(select(sessions).where(*of))}
+        with readable():
+            found |= {row.session_key: index(row.turns) for row in connection.execute(select(sessions).where(*of))}
     return found
 
 
@@ -406,7 +408,8 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
         session_key = change.scope.session_key
         if session_key is not None:
             of = (sessions.c.tenant == tenant, sessions.c.session_key == session_key)
-            turn = (connection.execute(select(sessions.c.turns).where(*of)).scalar() or 0) + 1
+            with readable():
+                turn = index(connection.execute(select(sessions.c.turns).where(*of)).scalar() or 0) + 1
             session = {"tenant": tenant, "session_key": session_key}
             connection.execute(_SET_CLOCK, {**session, "turns": turn})
             for chunk in statements.chunks(change.ids if change.activate else ()):
@@ -608,7 +611,9 @@ def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> lis
         instants = {"until": microseconds(change.until), "now": microseconds(change.now)}
         if transaction.connection.execute(_TAKE_LEASE, {**values, **instants}).one_or_none() is None:
             held = transaction.connection.execute(select(leases).where(leases.c.name == change.name)).one()
-            raise held_by(change.name, held.holder, instant(held.until))
+            with readable():
+                until = instant(held.until)
+            raise held_by(change.name, held.holder, until)
     return []
 
 
@@ -1068,7 +1073,10 @@ def session_activations(reader: Connection, tenant: str, session_key: str) -> Ac
     clock = select(sessions.c.turns).where(sessions.c.tenant == tenant, sessions.c.session_key == session_key)
     of = (activations.c.tenant == tenant, activations.c.session_key == session_key)
     turns = reader.execute(select(activations.c.memory_id, activations.c.turn).where(*of))
-    return Activations(reader.execute(clock).scalar() or 0, {row.memory_id: row.turn for row in turns})
+    with readable():
+        return Activations(
+            index(reader.execute(clock).scalar() or 0), {row.memory_id: index(row.turn) for row in turns}
+        )
 
 
 def _activations(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
