@@ -82,6 +82,12 @@ def cannot_open(file: object, error: Exception) -> InputError:
     return InputError("file", str(file), "Give a file that can be opened.", problem)
 
 
+def cannot_write(file: object, error: OSError) -> InputError:
+    """Return the error for a file that cannot be written; nothing was left in its place."""
+    problem = f"{shown(str(file))} cannot be written: {error.strerror or type(error).__name__}"
+    return InputError("file", str(file), "Free some space there, or name another place.", problem)
+
+
 def unknown(field: str, value: object, choices: Iterable[str], remedy: str | None = None) -> InputError:
     """Return the error for a value that is not among the choices; the default remedy lists them."""
     problem = f"{shown(value)} is unknown" if isinstance(value, str) and value else None

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from salience import BusyError, InputError, NotAStoreError, StoreError, VersionE
 from salience.steps import scan
 from salience.store import backup
 from salience.store.sqlite_file import PAGE_SIZE
+from salience.temporary import PREFIX, STUCK
 from tests.contract.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
@@ -197,15 +199,18 @@ def test_what_a_killed_backup_left_behind_goes_with_the_next(memory, copy):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     old, busy, running = (
-        copy.with_name(f".copy.db.passing.{process}.{name}")
+        copy.with_name(f"{PREFIX}{process}-{name}")
         for process, name in ((ended.pid, "old"), (ended.pid, "busy"), (os.getpid(), "running"))
     )
     for file in (old, busy, running):
         file.write_text("left")
-    for file in (old, running):
-        os.utime(file, (0, 0))
+    os.utime(old, (0, 0))
+    os.utime(running, (time.time() - STUCK / 2,) * 2)
     memory.backup(copy)
     assert [file.exists() for file in (old, busy, running)] == [False, True, True]
+    os.utime(running, (0, 0))  # the process of that number is another one
+    memory.export(copy.with_name("all.jsonl"))
+    assert not running.exists()
 
 
 def test_a_file_that_comes_meanwhile_is_not_replaced(memory, copy):

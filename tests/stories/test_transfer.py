@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import salience
-from salience import ANY, ImportLineError, InputError
+from salience import ANY, ImportLineError, InputError, temporary
 from salience.ports import FINGERPRINTED, Derive
 from salience.records import Filter, Scope
 from salience.transfer.export import export
@@ -320,6 +322,34 @@ def test_an_export_replaces_only_an_export_and_only_when_complete(full, tmp_path
         with pytest.raises(InputError, match=r"^file .*since this one is no export"):
             full.export(target, overwrite=True)
         assert full.stats().memories > 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("format", ["jsonl", "mem0", "markdown"])
+def test_an_export_to_a_full_disk_is_refused_and_leaves_nothing(tmp_path, format):
+    import resource
+
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as memory:
+        memory.remember("a long text " * 1000)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+        try:
+            with pytest.raises(InputError, match=r"all' cannot be written: .*Free some space"):
+                memory.export(tmp_path / "all", format=format)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["jsonl", "mem0", "markdown"])
+def test_an_export_is_on_disk_before_it_has_its_name(tmp_path, format, monkeypatch):
+    events, sync, rename = [], temporary.sync, Path.replace
+    monkeypatch.setattr(temporary, "sync", lambda place: (events.append("sync"), sync(place)))
+    monkeypatch.setattr(Path, "replace", lambda self, to: (events.append("rename"), rename(self, to))[1])
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as memory:
+        memory.remember("a text")
+        memory.export(tmp_path / "all", format=format)
+    assert events == ["sync", "rename", "sync"]
 
 
 def test_files_that_cannot_be_opened(planted, tmp_path):

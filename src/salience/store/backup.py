@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Final
 
+from salience import temporary
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
 from salience.store import sqlite_file
 from salience.store.pins import invalidate
@@ -23,10 +21,7 @@ STEP: Final = 256
 """Pages copied at a time: 1 MB."""
 KEPT: Final = ".before-reinstate"
 """Suffix of the copy of a store that `reinstate` replaced."""
-QUIET: Final = 60.0
-"""Seconds without a write after which the temporary file of a dead process is deleted."""
 _JOURNALS: Final = ("-wal", "-journal")
-_SIDES: Final = (*_JOURNALS, "-shm")
 
 
 def backup(source: str, target: str, progress: Progress | None = None, *, overwrite: bool = False) -> None:
@@ -39,7 +34,7 @@ def backup(source: str, target: str, progress: Progress | None = None, *, overwr
     """
     place = Path(target)
     refuse(place, overwrite)
-    with temporary(place) as copy:
+    with _beside(place) as copy:
         with closing(_connected(source)) as live:
             live.execute("BEGIN")  # one snapshot for all steps: a write does not restart the copy
             live.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -54,7 +49,7 @@ def backup(source: str, target: str, progress: Progress | None = None, *, overwr
                 refuse(place, overwrite)
             except OSError:  # a file system without links
                 copy.replace(place)
-            _sync(place.parent)
+            temporary.sync(place.parent)
 
 
 def reinstate(
@@ -97,7 +92,7 @@ def reinstate(
                 f"store: {target}: its present state cannot be kept: it is damaged. "
                 "Do without (keeping=False, --discard)."
             ) from None
-    with temporary(place) as copy:
+    with _beside(place) as copy:
         with sqlite_file.mapped(file), closing(_connected(file)) as source:
             pour(source, copy, progress)
             engine = sqlite_file.engine(str(copy), busy_timeout)
@@ -144,33 +139,16 @@ def pour(source: sqlite3.Connection, target: Path, progress: Progress | None) ->
                 raise sqlite_file.as_store_error(str(target.parent), error) from None
             raise
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
-    _sync(target)
+    temporary.sync(target)
 
 
 @contextmanager
-def temporary(place: Path) -> Iterator[Path]:
-    """Yield a new empty file beside a place, for its owner alone, which is deleted at the end unless it was renamed.
-
-    Temporary files of killed processes are deleted too: no copy of a memory may outlive its erasure.
-
-    Raises:
-        InputError: none can be made there.
-    """
-    prefix = f".{place.name}.passing."  # the number of the process follows
-    with _writable(place):
-        for left in place.parent.glob(f"{glob.escape(prefix)}*"):
-            number = left.name.removeprefix(prefix).partition(".")[0]
-            if number.isdigit() and not _is_running(int(number)):
-                with suppress(FileNotFoundError):
-                    if time.time() - left.stat().st_mtime > QUIET:  # its process may run on another machine
-                        left.unlink()
-        handle, name = mkstemp(prefix=f"{prefix}{os.getpid()}.", dir=place.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        for side in ("", *_SIDES):
-            Path(f"{name}{side}").unlink(missing_ok=True)
+def _beside(place: Path) -> Iterator[Path]:
+    """Yield a temporary file beside a place; raise `InputError` if none can be made there."""
+    with ExitStack() as stack:
+        with _writable(place):
+            copy = stack.enter_context(temporary.file(place.parent))
+        yield copy
 
 
 @contextmanager
@@ -181,16 +159,6 @@ def _writable(place: Path) -> Iterator[None]:
     except OSError as error:
         remedy = f"Name a place where a file can be made ({error.strerror or 'it failed'})."
         raise InputError("file", str(place), remedy, f"{shown(str(place))} cannot be written") from None
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 def _connected(path: str) -> sqlite3.Connection:
@@ -243,12 +211,3 @@ def _overwrite(whole: sqlite3.Connection, target: str, busy_timeout: float) -> N
             if sqlite_file.error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _cannot_reinstate(target) from None
             raise
-
-
-def _sync(place: Path) -> None:
-    """Write a file, or the names in a folder, to disk; no connection of this process may have the file open."""
-    handle = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

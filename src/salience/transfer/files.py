@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final
 
-from salience.errors import ImportLineError, InputError, cannot_open, shown, wrong_type
+from salience import temporary
+from salience.errors import ImportLineError, InputError, cannot_open, cannot_write, shown, wrong_type
 from salience.lines import parsed_object
 
 FORMAT: Final = "salience"
@@ -46,7 +46,7 @@ def reading(file: File) -> Iterator[IO[Any]]:
 
 @contextmanager
 def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
-    """Yield a text stream that replaces the file at a path when it is complete, or an open text file as it is.
+    """Yield a text stream that replaces the file at a path once it is complete and on disk, or an open file as it is.
 
     Raises:
         InputError: neither, a path that cannot be written, or an existing file that may not be overwritten.
@@ -62,19 +62,19 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
             ", since this one is no export." if overwrite else ", or allow it to be replaced (overwrite=True, --force)."
         )
         raise InputError("file", str(path), remedy, f"{shown(str(path))} exists")
-    try:
-        stream = NamedTemporaryFile(  # noqa: SIM115 - closed below
-            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="\n", delete=False
-        )
-    except (OSError, ValueError) as error:
-        raise cannot_open(file, error) from None
-    temporary = Path(stream.name)
-    try:
-        with stream:
-            yield stream
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(temporary.file(path.parent))
+        except (OSError, ValueError) as error:
+            raise cannot_open(file, error) from None
+        try:
+            with made.open("w", encoding="utf-8", newline="\n") as stream:
+                yield stream
+            temporary.sync(made)
+            made.replace(path)
+            temporary.sync(path.parent)
+        except OSError as error:
+            raise cannot_write(path, error) from None
 
 
 def is_export(path: Path) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 from uuid import UUID
 
-from salience.errors import InputError, shown, wrong_type
+from salience import temporary
+from salience.errors import InputError, cannot_write, shown, wrong_type
 from salience.records.ids import short_id
 from salience.transfer.files import MEM0, File, writing
 
@@ -80,22 +80,27 @@ def as_mem0(memory: Mapping[str, Any]) -> dict[str, Any]:
 def _folder(path: Path) -> Iterator[Write]:
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise InputError("file", str(path), "Name a new folder.", f"{shown(str(path))} exists")
-    try:
-        made = TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", ignore_cleanup_errors=True)
-    except OSError as error:
-        reason = f"{shown(str(path))} cannot be created: {error.strerror}"
-        raise InputError("file", str(path), "Name a new folder in one that exists.", reason) from None
-    with made as temporary:
-        notes = Path(temporary) / "notes"
-        notes.mkdir()
+    with ExitStack() as stack:
+        try:
+            notes = stack.enter_context(temporary.directory(path.parent)) / "notes"
+        except OSError as error:
+            reason = f"{shown(str(path))} cannot be created: {error.strerror}"
+            raise InputError("file", str(path), "Name a new folder in one that exists.", reason) from None
 
         def write(memory: Mapping[str, Any]) -> None:
             words = re.findall(r"\w+", memory["content"][:60].lower())[:6]
             name = "-".join([*words, short_id(memory["id"])])
             (notes / f"{name}.md").write_text(as_note(memory), "utf-8", newline="\n")
 
-        yield write
-        notes.replace(path)
+        try:
+            notes.mkdir()
+            yield write
+            for note in notes.iterdir():
+                temporary.sync(note)
+            notes.replace(path)
+            temporary.sync(path.parent)
+        except OSError as error:
+            raise cannot_write(path, error) from None
 
 
 def as_note(memory: Mapping[str, Any]) -> str:
