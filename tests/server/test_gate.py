@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from salience.errors import (
 from salience.rank import profiles
 from salience.records import RIGHTS, Grant
 from salience.server.auth import Authenticator, create_key, verify_key
-from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
+from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits, rate_limiter
 from salience.store.keyring import MemoryKeyring
 from salience.verbs import VERBS
 from salience.wire.responses import to_json
@@ -606,9 +607,19 @@ def test_nothing_is_done_above_the_rate(setup):
                 VERBS[verb],
                 VERBS[verb].request.model_construct(**arguments_of(setup, verb)).arguments(),
             )
-    assert names == ["somebody"] * len(VERBS)
+    assert names == [ALICE.caller] * len(VERBS)
     assert setup.all_memories() == before
     assert {type(outcome) for *_, outcome in observer.calls} == {LimitError}
+
+
+def test_callers_of_one_name_have_a_rate_each(setup):
+    """The subject of a token is chosen by its issuer, and may be the prefix of a key."""
+    gate = Gate(setup.engine, check_rate=rate_limiter("1/hour"))
+    key = grant("read")
+    for who in (key, replace(key, issuer="https://issuer"), replace(key, tenant="other"), replace(key, issuer="other")):
+        setup.ask(who, "stats", gate)
+        with pytest.raises(LimitError):
+            setup.ask(who, "stats", gate)
 
 
 def test_only_live_keys_authenticate(clock):

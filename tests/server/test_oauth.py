@@ -77,7 +77,8 @@ def by_secret(claims, secret, header):
 
 
 def test_a_token_grants_what_it_says(issuer, verify):
-    assert verify(issuer.token("first")) == Grant(tenant="acme", rights=("read", "write"), name="alice@example.org")
+    expected = Grant(tenant="acme", rights=("read", "write"), name="alice@example.org", issuer=issuer.url)
+    assert verify(issuer.token("first")) == expected
 
 
 @pytest.mark.parametrize("algorithm", MAKERS)

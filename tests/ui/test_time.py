@@ -149,3 +149,10 @@ def test_a_bound_key_sees_its_user_alone_and_text_is_escaped(keyed, engine):
     text = client.get("/ui/time?fact=x.city").text
     assert "&lt;b&gt;own&lt;/b&gt;" in text
     assert "Replaced" not in text
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+def test_the_first_and_the_last_instant_are_shown_or_refused(client, engine, at):
+    engine.remember("near", created_at=at)
+    for query in ("", "&q=near"):
+        assert client.get(f"/ui/time?as_of={at}{query}").status_code in (200, 422)

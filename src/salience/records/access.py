@@ -28,19 +28,26 @@ class Grant:
         tenant: the only tenant that the caller can access.
         rights: of `RIGHTS`.
         bound: coordinate of `BOUNDS` -> its only allowed value.
-        name: of the caller, for logs and limits: prefix of the key or subject of the token, never a secret.
+        name: of the caller, for logs: prefix of the key or subject of the token, never a secret.
+        issuer: of the token; None for a key.
     """
 
     tenant: str
     rights: Sequence[str]
     bound: Mapping[str, str] = field(default_factory=dict)
     name: str
+    issuer: str | None = None
 
     def __post_init__(self) -> None:
         checks.name("tenant", self.tenant)
         checks.name("name", self.name)
         object.__setattr__(self, "rights", rights_of(self.rights))
         object.__setattr__(self, "bound", bound_of(self.bound))
+
+    @property
+    def caller(self) -> str:
+        """Identity of the caller, for limits: a subject may have the name of a key, or of another tenant's subject."""
+        return "\n".join((self.issuer or "", self.tenant, self.name))
 
     def may(self, right: str) -> bool:
         """Return whether the caller has a right."""

@@ -18,7 +18,17 @@ from salience.engine import Engine
 from salience.errors import ConflictError, ForbiddenError, InputError, LimitError, StoreError, Words, shown
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
-from salience.records import ANY, BOUNDS, ConsolidateReport, Contradiction, Grant, Memory, Receipt, SessionReport, checks
+from salience.records import (
+    ANY,
+    BOUNDS,
+    ConsolidateReport,
+    Contradiction,
+    Grant,
+    Memory,
+    Receipt,
+    SessionReport,
+    checks,
+)
 from salience.steps import memory_size
 from salience.verbs import Verb
 from salience.wire.requests import ProfileText, VerbRequest
@@ -71,7 +81,7 @@ class Gate:
     Args:
         engine: the engine of any tenant; each caller uses the engine of their own tenant.
         limits: limits per request.
-        check_rate: takes the name of a caller; raises `LimitError` above the rate.
+        check_rate: takes a `Grant.caller`; raises `LimitError` above the rate.
         observer: receives every verb.
     """
 
@@ -144,7 +154,7 @@ class Gate:
 
     def _prepare(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
         """Return the engine of the caller's tenant, and the arguments that the caller may pass to it."""
-        self.check_rate(grant.name)
+        self.check_rate(grant.caller)
         self.require_right(grant, verb)
         batch = self.limits.batch
         for name, limit in {**dict.fromkeys(_BATCHES, batch), "queries": min(batch, QUERIES_LIMIT)}.items():
@@ -192,8 +202,8 @@ def _redacted(result: Any, arguments: Mapping[str, Any]) -> Any:
         case Receipt():
             return _own(result, arguments)
         case list():
-            sent = [{**arguments, **draft} for draft in arguments.get("drafts", ())] or [arguments] * len(result)
-            return [_own(*pair) for pair in zip(result, sent, strict=True)]
+            sent: list[Mapping[str, Any]] = [{**arguments, **draft} for draft in arguments.get("drafts", ())]
+            return [_own(*pair) for pair in zip(result, sent or [arguments] * len(result), strict=True)]
         case SessionReport():
             return replace(result, promoted=())
         case ConsolidateReport():

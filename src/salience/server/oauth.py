@@ -114,6 +114,7 @@ def token_verifier(
                 rights=rights,
                 bound=claims.get(BOUND_CLAIM, {}),
                 name=claims["sub"],
+                issuer=issuer,
             )
         except (jwt.PyJWTError, SalienceError, ValueError, RecursionError) as error:
             _log.debug("oauth: a token was refused: %s", type(error).__name__)  # the message may quote the token

@@ -31,6 +31,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from salience.errors import LimitError
 from salience.server.process import SIGNALLED
+from salience.server.rest.app import HEAD_LIMIT
 from salience.server.rest.responses import RETRY_AFTER, http_problem
 from salience.wire.errors import MEDIA_TYPE, to_problem
 
@@ -299,6 +300,7 @@ def serve(app: ServerApp, listening: socket.socket, shutdown: float, supervisor:
         log_config=None,  # structlog handles these lines
         access_log=False,  # it would contain URLs with their queries
         server_header=False,
+        h11_max_incomplete_event_size=HEAD_LIMIT,
         timeout_graceful_shutdown=math.ceil(shutdown),
     )
     server = Server(config, app.end_streams, is_worker=supervisor is not None)

@@ -400,8 +400,9 @@ _CHECKS: Final[tuple[Check, ...]] = (
         "SELECT count(*) AS count FROM sessions WHERE typeof(turns) <> 'integer'",
         "the turns of {count} sessions are no number.",
         (
-            "UPDATE sessions AS s SET turns = coalesce((SELECT max(turn) FROM activations AS a WHERE a.tenant = s.tenant "
-            "AND a.session_key = s.session_key AND typeof(turn) = 'integer'), 0) WHERE typeof(turns) <> 'integer'",
+            "UPDATE sessions AS s SET turns = coalesce((SELECT max(turn) FROM activations AS a WHERE "
+            "a.tenant = s.tenant AND a.session_key = s.session_key AND typeof(turn) = 'integer'), 0) "
+            "WHERE typeof(turns) <> 'integer'",
         ),
     ),
     Query(

@@ -9,9 +9,12 @@ from contextlib import asynccontextmanager
 import anyio.to_thread
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
 import servers
 from salience.engine import Engine
+from salience.server.rest.app import HEAD_LIMIT, Options, RequestGuard
 from waiting import PATIENCE
 
 PAGE = "https://app.example.org"
@@ -52,6 +55,24 @@ def test_proxies_are_refused_while_no_key_exists(header: str, engine: Engine) ->
             answer = httpx.get(f"{url}/v1/stats", headers={header: "203.0.113.9"}, timeout=PATIENCE)
             assert answer.status_code == status
             assert httpx.get(f"{url}/v1/stats", timeout=PATIENCE).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/recall", "/healthz"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"X-Padding": "x" * (HEAD_LIMIT // 2)}, 200),
+        ({"X-Padding": "x" * HEAD_LIMIT}, 431),
+        ({f"X-{number}": "x" * 1000 for number in range(70)}, 431),
+        ({"Content-Length": "2"}, 200),
+        ({"Content-Length": "2", "Transfer-Encoding": "chunked"}, 400),
+    ],
+)
+def test_a_long_head_and_two_lengths_of_a_body_are_refused(path: str, headers: dict[str, str], status: int) -> None:
+    client = TestClient(RequestGuard(PlainTextResponse("reached"), Options()), base_url="http://localhost")
+    answer = client.post(path, content=b"{}", headers=headers)
+    assert answer.status_code == status
+    assert (answer.text == "reached") == (status == 200)
 
 
 def test_two_authorization_headers_are_refused(standing: httpx.Client) -> None:

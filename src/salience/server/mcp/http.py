@@ -97,7 +97,7 @@ class Endpoint:
         scope.setdefault("state", {})["grant"] = grant
         # the SDK separates callers by client_id and subject
         scopes = [SCOPE_PREFIX + right for right in grant.rights]
-        token = AccessToken(token=NO_TOKEN, client_id=grant.name, subject=grant.tenant, scopes=scopes)
+        token = AccessToken(token=NO_TOKEN, client_id=grant.caller, subject=grant.tenant, scopes=scopes)
         await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
 

@@ -41,6 +41,8 @@ HEALTH: Final = ("/healthz", "/readyz")
 PROBES: Final = 4
 """Maximum number of concurrent checks of the store, in threads of their own."""
 ID_HEADER: Final = "X-Request-ID"
+HEAD_LIMIT: Final = 32_768
+"""Maximum size of the URL and the headers of a request, bytes; a token alone may have half of it."""
 _EXPOSED: Final = ("ETag", "Link", "Location", "Retry-After", "WWW-Authenticate", ID_HEADER)
 _SHORT_BODY_DIGITS: Final = 5
 """Digits of the longest Content-Length after which a refused request keeps its connection open."""
@@ -256,7 +258,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 
 
 class RequestGuard:
-    """ASGI middleware: sets the request id, checks Host and Origin, adds security headers.
+    """ASGI middleware: sets the request id, checks the head with its Host and Origin, adds security headers.
 
     The Host check stops DNS rebinding; the Origin check stops pages of other sites.
     """
@@ -294,7 +296,7 @@ class RequestGuard:
                     added.setdefault(name, value)
             await send(message)
 
-        error = None if scope["path"] in HEALTH else self._refusal(scope, headers)
+        error = _head_error(scope, headers) or (None if scope["path"] in HEALTH else self._refusal(scope, headers))
         await (error_response(request_id, error) if error else self._app)(scope, read, respond)
 
     def _refusal(self, scope: Scope, headers: Headers) -> HttpError | None:
@@ -344,6 +346,17 @@ class UnexpectedErrors:
             _log.error("request %s: %s", request_id, stack_of(error))
             if not has_started:
                 await error_response(request_id, error)(scope, receive, send)
+
+
+def _head_error(scope: Scope, headers: Headers) -> HttpError | None:
+    """Return the error of a head that is too long, or that gives the length of the body twice."""
+    size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > HEAD_LIMIT:
+        return HttpError(431, f"head: {size:,} bytes are more than the {HEAD_LIMIT:,} allowed. Send fewer headers.")
+    if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may believe the other one
+        return HttpError(400, "Content-Length: given with Transfer-Encoding. Send one of them.")
+    return None
 
 
 def _host_name(host: str) -> str:
