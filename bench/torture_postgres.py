@@ -47,9 +47,8 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 TABLES: Final = tuple(sorted(name for name, table in metadata.tables.items() if "tenant" in table.c))
 
 
-def opened(dsn: str, *, tenant: str = "default", pool_size: int = 10, busy_timeout: float = 30.0) -> Engine:
+def opened(dsn: str, **chosen: Any) -> Engine:
     """Return an engine on a database, with an embedder that costs nothing."""
-    chosen = {"tenant": tenant, "pool_size": pool_size, "busy_timeout": busy_timeout}
     settings = configuration.load().model_copy(update=chosen)
     return compose.engine(settings, dsn, embedder=TopicalEmbedder(), profile="zeromemory")
 

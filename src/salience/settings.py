@@ -101,6 +101,9 @@ class Settings(BaseSettings):
     )
     pool_size: int = Field(10, ge=1, le=1000, description="Maximum PostgreSQL connections per engine")
     statement_timeout: float = Field(60.0, gt=0, le=86_400, description="Timeout of a PostgreSQL statement, in seconds")
+    node_timeout: float = Field(
+        1.0, ge=0, le=3600, description="Seconds to wait for a node of a Citus cluster that is down"
+    )
     prepared_statements: bool = Field(True, description="Use prepared statements; turn off behind some poolers")
     exact_rows: int = Field(
         250_000, ge=0, le=1_000_000, description="Maximum memories in view that PostgreSQL scores without an index"

@@ -41,8 +41,10 @@ def run(dsn, *statements):
 def laid_out(dsn):
     address = Address.parse(dsn)
     engine = create_pool(address, 1, 10.0)
-    admin.upgrade(engine, address.name)
-    engine.dispose()
+    try:
+        admin.upgrade(engine, address.name)
+    finally:
+        engine.dispose()
 
 
 def opened(dsn, **options):
@@ -100,6 +102,15 @@ def test_a_table_that_a_later_revision_brings_is_spread_after_the_others(tables)
     run(tables, FORGET_PROBE, "DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.touches'::regclass")
     (step,) = citus.distribute(tables, dry_run=True).steps
     assert step == "SELECT create_distributed_table('salience.touches', 'tenant', colocate_with => 'salience.memories')"
+
+
+def test_a_worker_sends_engines_and_operators_to_the_coordinator(plain):
+    run(plain, "UPDATE pg_dist_local_group SET groupid = 2")
+    for command in (opened, laid_out):
+        with pytest.raises(StoreError, match=r"it is a worker of the cluster\. Connect"):
+            command(plain)
+    with psycopg.connect(plain) as connection:
+        assert connection.execute("SELECT to_regclass('salience.memories')").fetchone() == (None,)
 
 
 def test_all_tables_are_spread_or_none(tables):

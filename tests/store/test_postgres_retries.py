@@ -44,14 +44,14 @@ def locked(dsn, *tenants):
 
 
 @contextmanager
-def failing(statement, state, times):
+def failing(statement, state, times, message="planned"):
     """The server itself raises `state` before a statement that begins so, so many times; yields how often it did."""
     raised = []
 
     def fail(connection, cursor, sent, parameters, context, executemany):
         if sent.startswith(statement) and len(raised) < times:
             raised.append(sent)
-            cursor.execute(f"DO $$ BEGIN RAISE SQLSTATE '{state}' USING MESSAGE = 'planned'; END $$")
+            cursor.execute(f"DO $$ BEGIN RAISE SQLSTATE '{state}' USING MESSAGE = '{message}'; END $$")
 
     event.listen(Database, "before_cursor_execute", fail)
     try:
@@ -86,9 +86,8 @@ def node_down(tenant, blocked=None):
 DOWN = "a node of the database cluster is unavailable, and with it this tenant's memories. Try again later."
 
 
-def test_a_tenant_whose_node_is_down_fails_fast_and_the_others_are_served(tables, monkeypatch):
-    monkeypatch.setattr(connections, "NODE_PATIENCE", 0.0)
-    with opened(tables, busy_timeout=600) as engine:
+def test_a_tenant_whose_node_is_down_fails_fast_and_the_others_are_served(tables):
+    with opened(tables, busy_timeout=600, node_timeout=0) as engine:
         well, sick = engine.of("well"), engine.of("sick")
         store, pool = engine.services.store, engine.services.store._runner._engine.pool
         for each in (well, sick):
@@ -109,9 +108,8 @@ def test_a_tenant_whose_node_is_down_fails_fast_and_the_others_are_served(tables
         assert not store.is_degraded
 
 
-def test_few_requests_wait_for_a_node_that_does_not_answer(tables, monkeypatch):
-    monkeypatch.setattr(connections, "NODE_PATIENCE", 0.0)
-    with opened(tables, busy_timeout=600, pool_size=8) as engine:
+def test_few_requests_wait_for_a_node_that_does_not_answer(tables):
+    with opened(tables, busy_timeout=600, node_timeout=0, pool_size=8) as engine:
         well, sick = engine.of("well"), engine.of("sick")
         for each in (well, sick):
             each.remember("anchor bridge candle")
@@ -143,6 +141,15 @@ def test_a_node_that_comes_back_is_waited_for(make, tables):
     store = make()
     added(store, stored(1))
     with failing("INSERT INTO memories", "08006", 2) as raised:
+        assert [receipt.status for receipt in added(store, stored(2))] == ["created"]
+    assert len(raised) == 2
+    assert held(tables) == ({"default": 2}, 2)
+
+
+def test_a_cluster_whose_server_restarts_is_waited_for(make, tables):
+    store = make()
+    added(store, stored(1))
+    with failing("INSERT INTO memories", "XX000", 2, "postmaster was shut down, exiting") as raised:
         assert [receipt.status for receipt in added(store, stored(2))] == ["created"]
     assert len(raised) == 2
     assert held(tables) == ({"default": 2}, 2)

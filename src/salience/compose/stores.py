@@ -129,6 +129,7 @@ def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = Fa
             language=settings.language,
             busy_timeout=settings.busy_timeout,
             statement_timeout=settings.statement_timeout,
+            node_timeout=settings.node_timeout,
             pool_size=settings.pool_size,
             exact_rows=settings.exact_rows,
             cached_rows=settings.cached_rows,

@@ -85,7 +85,10 @@ _INSPECT: Final = f"""
                   FROM tables WHERE relname = 'memories'), false) AS may,
         EXISTS (SELECT 1 FROM operators WHERE role <> 0 AND pg_has_role(r.oid, role, 'USAGE')) AS sees_all
     FROM pg_roles r WHERE r.rolname IN (current_user, '{APP}', '{OPERATOR}')"""  # noqa: S608 - constants
-_SPREAD: Final = f"SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{SCHEMA}.memories')"  # noqa: S608
+_PLACE: Final = f"""
+    SELECT EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{SCHEMA}.memories')) AS is_spread,
+        coalesce((SELECT groupid FROM pg_dist_local_group LIMIT 1), 0) <> 0 AS is_worker"""  # noqa: S608 - constants
+"""Whether Citus has distributed the tables, and whether this server is a worker."""
 _TABLES: Final = """
     SELECT c.relname AS name, CASE WHEN c.reltuples < 0 THEN s.n_live_tup ELSE c.reltuples END::bigint AS rows,
         coalesce(s.n_dead_tup, 0) AS dead, pg_total_relation_size(c.oid) AS bytes
@@ -141,6 +144,7 @@ class Found:
         operator: the role `OPERATOR`, likewise.
         citus: whether the extension Citus is installed.
         is_spread: whether Citus has distributed the tables over its workers.
+        is_worker: whether the server is a worker of a cluster.
     """
 
     version: str
@@ -153,6 +157,7 @@ class Found:
     operator: Role | None = None
     citus: bool = False
     is_spread: bool = False
+    is_worker: bool = False
 
     @property
     def role(self) -> Role | None:
@@ -196,8 +201,8 @@ def inspect(connection: Connection) -> Found:
     user = next(roles[each.rolname] for each in rows if each.is_user)
     pgvector = tuple(map(int, row.pgvector.split("."))) if row.pgvector else ()
     named = (user, roles.get(APP), roles.get(OPERATOR))
-    is_spread = row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar())
-    return Found(row.version, row.extension, pgvector, row.has_tables, revision, *named, row.citus, is_spread)
+    place = connection.exec_driver_sql(_PLACE).one() if row.citus else (False, False)
+    return Found(row.version, row.extension, pgvector, row.has_tables, revision, *named, row.citus, *place)
 
 
 def inspect_engine(engine: Engine) -> Found:
@@ -212,6 +217,7 @@ def connect(
     pool_size: int,
     busy_timeout: float,
     statement_timeout: float,
+    node_timeout: float = 1.0,
     prepares: bool = True,
     create: bool = True,
 ) -> tuple[Runner, Found]:
@@ -233,7 +239,7 @@ def connect(
     except BaseException:
         engine.dispose()
         raise
-    return Runner(engine, where, found.session(statement_timeout), busy_timeout), found
+    return Runner(engine, where, found.session(statement_timeout), busy_timeout, node_timeout), found
 
 
 def check_ready(found: Found, where: str) -> None:
@@ -261,13 +267,21 @@ def check_ready(found: Found, where: str) -> None:
 
 def check_usable(found: Found, where: str) -> None:
     """Raise `StoreError` if there are no tables, or as `check_tables`."""
-    if not found.has_tables:
+    if not (found.has_tables or found.is_worker):
         raise StoreError(f"store: {where}: {_NO_TABLES}")
     check_tables(found, where)
 
 
 def check_tables(found: Found, where: str) -> None:
-    """Raise `NotAStoreError` unless pgvector is new enough, and `VersionError` for tables of another revision."""
+    """Raise an error unless an engine can use such tables here.
+
+    Raises:
+        NotAStoreError: pgvector is missing or too old.
+        VersionError: the tables are of another revision.
+        StoreError: the server is a worker of a cluster.
+    """
+    if found.is_worker:
+        raise StoreError(f"store: {where}: it is a worker of the cluster. Connect to the coordinator.")
     if found.extension is None:
         raise NotAStoreError(f"store: {where}: {_NO_PGVECTOR}")
     if found.pgvector < LEAST_PGVECTOR:

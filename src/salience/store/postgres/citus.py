@@ -88,7 +88,6 @@ _IS_SET: Final = """
 """Whether new sessions of the database pass settings on to the workers."""
 _CLUSTER: Final = """
     SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS version,
-        (SELECT groupid FROM pg_dist_local_group LIMIT 1) AS node,
         (SELECT count(*) FROM citus_get_active_worker_nodes()) AS workers,
         current_database() AS database"""
 
@@ -231,8 +230,6 @@ def _inspect(engine: Engine, where: str) -> Cluster:
         if tuple(int(number) for number in row.version.partition("-")[0].split(".")[:2]) < LEAST:
             least = ".".join(map(str, LEAST))
             raise VersionError(f"store: {where}: Citus is {row.version}, older than {least}. Install a newer one.")
-        if row.node != 0:
-            raise StoreError(f"store: {where}: it is a worker of the cluster. Connect to the coordinator.")
         spread = spreads(connection)
         database = literals.Identifier(row.database).as_string()
         is_set = connection.exec_driver_sql(_IS_SET, (f"{SETTING}=local",)).scalar()

@@ -98,8 +98,8 @@ _ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
 }
 _CONNECTION_LOST: Final = ("08", "57P")
 """First characters of the SQLSTATEs after which a connection cannot be used; in an ERROR, that of Citus to a worker."""
-NODE_PATIENCE: Final = 1.0
-"""Maximum seconds of retries while a node of a cluster is unavailable."""
+_ENDS: Final = "postmaster was shut down"
+"""Part of what Citus says, as an internal error, when its server ends while a request waits for a worker."""
 NODE_MEMORY: Final = 60.0
 """Seconds after the last failure of a node for which the store counts as degraded."""
 SILENT: Final = 1.0
@@ -505,13 +505,17 @@ class Runner:
         where: name of the database in messages; also an attribute.
         session: settings of every transaction.
         patience: maximum seconds of retries of a read after transient failures.
+        node_timeout: maximum seconds of retries while a node of a cluster is unavailable.
     """
 
-    def __init__(self, engine: Engine, where: str, session: Session, patience: float) -> None:
+    def __init__(
+        self, engine: Engine, where: str, session: Session, patience: float, node_timeout: float = 1.0
+    ) -> None:
         self._engine = engine
         self.where = where
         self._session = session
         self._patience = patience
+        self._node_timeout = node_timeout
         self._closed = False
         self._size = engine.pool.size() if isinstance(engine.pool, QueuePool) else 1
         self._places = threading.BoundedSemaphore(max(1, self._size // 4))
@@ -632,7 +636,7 @@ class Runner:
     def _attempts(self, tenant: str | None, once: Callable[[Flight], T], patience: float) -> T:
         """Return the result of `once`, retried for `patience` seconds after transient failures.
 
-        If a node of a cluster is down, it is retried for `NODE_PATIENCE` at most, and by a quarter of the pool's
+        If a node of a cluster is down, it is retried for the node timeout at most, and by a quarter of the pool's
         connections at most: other requests of the affected tenants fail at once, and leave threads and connections to
         the tenants of the other nodes.
         """
@@ -651,7 +655,7 @@ class Runner:
         if not self._places.acquire(blocking=False):
             raise StoreError(f"store: {self.where}: {_NODE_DOWN}")
         try:
-            result = _retry(attempt, min(patience, NODE_PATIENCE), is_node_down)
+            result = _retry(attempt, min(patience, self._node_timeout), is_node_down)
         except Exception as error:
             if is_node_down(error):
                 self._down[tenant] = time.monotonic()
@@ -776,7 +780,9 @@ def is_connection_lost(error: BaseException) -> bool:
     cause = error.orig if isinstance(error, DBAPIError) else error
     if is_node_down(error):
         return False
-    return (code or "").startswith(_CONNECTION_LOST) or (code == "" and isinstance(cause, psycopg.OperationalError))
+    ends = code == "XX000" and _ENDS in str(cause)
+    unanswered = code == "" and isinstance(cause, psycopg.OperationalError)
+    return (code or "").startswith(_CONNECTION_LOST) or ends or unanswered
 
 
 @contextmanager

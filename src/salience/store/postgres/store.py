@@ -94,6 +94,7 @@ class PostgresStore(SQLStore):
         language: str | None,
         busy_timeout: float = 30.0,
         statement_timeout: float = 60.0,
+        node_timeout: float = 1.0,
         pool_size: int = 10,
         exact_rows: int = EXACT_ROWS,
         cached_rows: int = EXACT_ROWS,
@@ -111,6 +112,7 @@ class PostgresStore(SQLStore):
             language: language of the terms; pinned. None: the pinned one, or `auto` for a new database.
             busy_timeout: seconds to wait for a lock, a connection of the pool, or an unreachable server.
             statement_timeout: maximum seconds of a statement.
+            node_timeout: maximum seconds to wait for a node of a cluster that is down.
             pool_size: maximum connections of this store.
             exact_rows: visible memories up to which each is scored; above that, indexes find the candidates.
             cached_rows: maximum rows in memory, of all scopes together.
@@ -129,6 +131,7 @@ class PostgresStore(SQLStore):
             pool_size=pool_size,
             busy_timeout=busy_timeout,
             statement_timeout=statement_timeout,
+            node_timeout=node_timeout,
             prepares=prepares,
             create=create,
         )
