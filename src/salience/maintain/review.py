@@ -102,7 +102,7 @@ def review_of(services: Services, profile: Profile, scope: Scope, id: str) -> Re
     newer: list[Stored] = []
     if stored.vector is not None and stored.memory.forgotten_at is None and profile.contradiction_above is not None:
         ((near,), _) = near_ids(services, profile, scope, [stored], now)
-        ids = [near_id for _, near_id in sorted(near, reverse=True) if near_id > stored.memory.id]
+        ids = [near_id for _, near_id in near if near_id > stored.memory.id]
         newer = [found[-1] for near_id in ids[:LABELLED] if (found := services.store.history(scope, near_id))]
     for found_items in _items(services, profile, scope, newer, now):
         items += [item for item in found_items if item.other is not None and item.other.id == stored.memory.id]
@@ -141,7 +141,7 @@ def _pairs(
         return {}
     nearby, current = near_ids(services, profile, scope, checked, now)
     older = [
-        sorted((pair for pair in near if pair[1] < stored.memory.id), reverse=True)[:REACH]
+        [pair for pair in near if pair[1] < stored.memory.id][:REACH]
         if stored.memory.id in current
         else []
         for stored, near in zip(checked, nearby, strict=True)

@@ -60,7 +60,7 @@ def neighbours(services: Services, profile: Profile, prepared: Sequence[Stored],
     found: list[Near] = [[] for _ in prepared]
     if any(item.vector is None for item in prepared):
         return found
-    conflicting, related = _threshold(services, profile), _cosine(services.calibration, RELATED)
+    related = _cosine(services.calibration, RELATED)
     for scope in dict.fromkeys(item.memory.scope for item in prepared):
         positions = [position for position, item in enumerate(prepared) if item.memory.scope == scope]
         unknown = [position for position in positions if not _is_known(prepared[position])]
@@ -70,12 +70,7 @@ def neighbours(services: Services, profile: Profile, prepared: Sequence[Stored],
             positions = [position for position in positions if _is_known(prepared[position])]
         if not positions:
             continue
-        above = min(conflicting, related, SAME_TEXT)
-        nearby, _ = near_ids(services, profile, scope, [prepared[position] for position in positions], now, above)
-        nearby = [
-            [pair for place, pair in enumerate(sorted(near, reverse=True)) if place < NEAREST or pair[0] > conflicting]
-            for near in nearby
-        ]
+        nearby, _ = near_ids(services, profile, scope, [prepared[position] for position in positions], now, related)
         memories = fetched(services, scope, nearby)
         for position, near in zip(positions, nearby, strict=True):
             found[position] = [(cosine, memories[found_id]) for cosine, found_id in near if found_id in memories]
@@ -122,19 +117,19 @@ def near_ids(
     scope: Scope,
     embedded: Sequence[Stored],
     now: datetime,
-    above: float | None = None,
+    related: float = 1.0,
 ) -> tuple[list[list[tuple[float, str]]], frozenset[str]]:
-    """Return, for each memory, the ids of the memories near to it with their raw cosines; and all these ids.
+    """Return, for each memory, its near memories as raw cosine and id, nearest first; and all ids that were compared.
 
-    All memories must have a vector. The cosines are above `above`, by default the conflict threshold of the profile.
-    Expired and superseded memories are left out, and those that the profile does not return since a caller replaced
-    them.
+    All memories must have a vector. Near are those with a cosine above the conflict threshold of the profile, and those
+    among the `NEAREST` nearest with one above `related`. Expired and superseded memories are left out, and those that
+    the profile does not return since a caller replaced them.
     """
     vectors = _vectors(embedded)
-    above = min(_threshold(services, profile), SAME_TEXT) if above is None else above
+    conflicting = min(_threshold(services, profile), SAME_TEXT)
     hides = "replaced" in profile.stages
     columns = frozenset({"expires_at", "code", "supersedes", *(("replaced",) if hides else ())})
-    near = NearVectors(vectors, above)
+    near = NearVectors(vectors, min(conflicting, related))
     need = Need(scope=scope, now=now, columns=columns, parts=frozenset({"vectors"}), near=near, reach=REACH)
     batch = services.store.gather(need)
     if not len(batch) or batch.vectors is None:
@@ -142,9 +137,13 @@ def near_ids(
     state = superseded(expired(State.start(profile, batch, Criteria(reading=Reading(now=now)))))
     if hides:
         state = state.keep_where(batch["replaced"] < 1.0 - EDGE)
-    ids = [str(batch.ids[row]) for row in state.rows]
-    alike = cosines(batch.vectors.at(state.rows), vectors)
-    found = [[(float(each[hit]), ids[hit]) for hit in np.flatnonzero(each > above).tolist()] for each in alike.T]
+    ids: list[str] = batch.ids[state.rows].tolist()
+    found: list[list[tuple[float, str]]] = []
+    for each in cosines(batch.vectors.at(state.rows), vectors).T:
+        close = np.flatnonzero(each > near.above)[::-1]
+        close = close[np.argsort(-each[close], kind="stable")]  # of equals the latest first
+        count = max(int(np.count_nonzero(each > conflicting)), NEAREST if related < 1.0 else 0)
+        found.append([(float(each[hit]), ids[hit]) for hit in close[:count].tolist()])
     return found, frozenset(ids)
 
 
