@@ -1140,6 +1140,10 @@ class ReferenceStore:
         with self._opened():
             return []
 
+    def finish_erasures(self, *, rewrite: bool = True) -> bool:
+        """Return True: there is no file to rewrite."""
+        return True
+
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Refuse: there is no file.
 

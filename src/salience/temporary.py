@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp, mkstemp
+from tempfile import gettempdir, mkdtemp, mkstemp
 from typing import Final
 
 PREFIX: Final = ".salience-tmp-"
@@ -32,7 +32,7 @@ def file(folder: Path) -> Iterator[Path]:
     Raises:
         OSError: none can be made there.
     """
-    clear(folder)
+    clear((folder,))
     handle, name = mkstemp(prefix=f"{PREFIX}{os.getpid()}-", dir=folder)
     os.close(handle)
     try:
@@ -45,7 +45,7 @@ def file(folder: Path) -> Iterator[Path]:
 @contextmanager
 def directory(parent: Path) -> Iterator[Path]:
     """As `file`, with a new folder."""
-    clear(parent)
+    clear((parent,))
     made = Path(mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
     try:
         yield made
@@ -53,21 +53,25 @@ def directory(parent: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files and folders of killed processes in a folder, sorted."""
+def folders_of(store: str) -> tuple[Path, ...]:
+    """Return the folders where copies of a store's memories may be under way: its own and the system's."""
+    return Path(store).parent, Path(gettempdir())
+
+
+def leftovers(folders: Iterable[Path]) -> list[Path]:
+    """Return the temporary files and folders of killed processes in some folders."""
     found: list[Path] = []
-    with suppress(OSError):
-        for path in sorted(folder.glob(f"{PREFIX}*")):
-            with suppress(OSError):
-                number, quiet = path.name.removeprefix(PREFIX).partition("-")[0], time.time() - path.stat().st_mtime
-                if quiet > (STUCK if number.isdigit() and _is_running(int(number)) else QUIET):
-                    found.append(path)
+    for path in (path for folder in folders for path in sorted(folder.glob(f"{PREFIX}*"))):
+        with suppress(OSError):  # another process may delete it meanwhile
+            number, quiet = path.name.removeprefix(PREFIX).partition("-")[0], time.time() - path.stat().st_mtime
+            if quiet > (STUCK if number.isdigit() and _is_running(int(number)) else QUIET):
+                found.append(path)
     return found
 
 
-def clear(folder: Path) -> None:
-    """Delete the `leftovers` of a folder."""
-    for path in leftovers(folder):
+def clear(folders: Iterable[Path]) -> None:
+    """Delete the `leftovers` of some folders."""
+    for path in leftovers(folders):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

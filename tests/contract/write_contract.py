@@ -619,6 +619,7 @@ class WriteContract:
     def test_check_finds_nothing_in_a_sound_store(self, store: Store) -> None:
         add(store, stored(1, session_id="s"), stored(2, None))
         store.apply([Revise(memory(1, session_id="s", turn=1).changed("update", NOW)), Erase("default", (id_of(2),))])
+        assert store.finish_erasures()
         assert store.check() == store.check(repair=True) == []
         assert listed(store, versions=True) == [1, 1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import sqlite3
 import subprocess
@@ -17,6 +18,8 @@ from salience import ANY, InputError, NotFoundError
 from salience.engine import Engine
 from salience.ports import Add, Erase, Revise
 from salience.records import Memory, Scope
+from salience.store import sqlite, sqlite_file
+from salience.temporary import PREFIX
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.every_store
@@ -311,6 +314,53 @@ def test_the_log_is_emptied_once_other_readers_are_gone(tmp_path, clock, monkeyp
             reader.execute("COMMIT")
         memory.remember("something else")
         assert b"zqsecretq" not in bytes_of(tmp_path)
+
+
+def test_bytes_in_the_log_behind_a_reader_are_pending_until_upkeep_has_emptied_it(tmp_path, clock):
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder(dimension=16), clock=clock) as memory:
+        memory.remember("zqsecretq", user_id="u")
+        with closing(sqlite3.connect(tmp_path / "agent.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM memories").fetchone()
+            assert memory.erase(user_id="u").pending
+            assert [finding.check for finding in memory.doctor().findings] == ["erasure"]
+            assert "log still holds bytes of erased texts" in memory.upkeep().warning
+            assert b"zqsecretq" in bytes_of(tmp_path)
+            reader.execute("COMMIT")
+        assert memory.upkeep().warning is None
+        assert b"zqsecretq" not in bytes_of(tmp_path)
+        assert memory.doctor().healthy
+
+
+def test_only_upkeep_rewrites_a_large_file(tmp_path, clock, monkeypatch):
+    rewritten, vacuum = [], sqlite_file.vacuum
+    monkeypatch.setattr(sqlite, "REWRITTEN", 0)
+    monkeypatch.setattr(sqlite_file, "vacuum", lambda writer: (rewritten.append(1), vacuum(writer)))
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder(dimension=16), clock=clock) as memory:
+        for user in ("u", "v"):
+            memory.remember("zqsecretq", user_id=user)
+            assert memory.erase(user_id=user).pending
+            memory.remember("something else")
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder(dimension=16), clock=clock) as memory:
+        assert not rewritten
+        assert [finding.check for finding in memory.doctor().findings] == ["erasure"]
+        assert memory.upkeep().warning is None
+        assert rewritten == [1]
+        assert memory.doctor().healthy
+
+
+@pytest.mark.parametrize(("verb", "given"), [("erase", {"user_id": "u"}), ("upkeep", {}), ("doctor", {"repair": True})])
+def test_files_of_killed_processes_are_named_and_deleted(tmp_path, clock, verb, given):
+    left, new = (tmp_path / f"{PREFIX}{os.getpid()}-{name}" for name in ("left", "new"))
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder(dimension=16), clock=clock) as memory:
+        for file in (left, new):
+            file.write_text("zqsecretq")
+        os.utime(left, (0, 0))
+        findings = memory.doctor().findings
+        assert [left.name in finding.problem for finding in findings] == [True]
+        getattr(memory, verb)(**given)
+        assert (left.exists(), new.exists()) == (False, True)
+        assert memory.doctor().healthy
 
 
 def bytes_of(folder) -> bytes:

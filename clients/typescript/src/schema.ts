@@ -724,6 +724,7 @@ export interface components {
         Erased: {
             erased: number;
             recalls: number;
+            pending: boolean;
         };
         /** @description The answer to a query: a sequence of hits, best first. */
         Recall: {

@@ -8,7 +8,16 @@ from typing import Annotated, Final
 import typer
 
 from salience.cli.options import Call, Id, QueryText, Yes, command, from_stdin, now, options
-from salience.cli.output import FAILED, SCOPE_HINT, Answer, UnconfirmedError, is_interactive, out_of_scope, sanitize
+from salience.cli.output import (
+    FAILED,
+    LEFT_HINT,
+    SCOPE_HINT,
+    Answer,
+    UnconfirmedError,
+    is_interactive,
+    out_of_scope,
+    sanitize,
+)
 from salience.errors import InputError, Words
 
 app = typer.Typer()
@@ -273,9 +282,9 @@ def erase(
             count = engine.erase(ids or None, **call.given)
             memories = erased(count)
     line = f"{'would erase' if dry_run else 'erased'} {memories}"
-    return Answer(
-        {"erased": int(count), "recalls": count.recalls, "dry_run": dry_run}, (line, *([] if count else [SCOPE_HINT]))
-    )
+    notes = [LEFT_HINT] if count.pending else [] if count else [SCOPE_HINT]
+    record = {"erased": int(count), "recalls": count.recalls, "pending": count.pending, "dry_run": dry_run}
+    return Answer(record, (line, *notes))
 
 
 @command(app, "end-session", options=options("end_session", "session_id"))

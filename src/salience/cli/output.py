@@ -32,6 +32,7 @@ LONGEST: Final = 280
 """Maximum characters of a memory in a table."""
 WIDE: Final = 100
 """Columns of a terminal from which memories are shown as a table."""
+LEFT_HINT: Final = "Bytes of the texts may be left in the file or its log until upkeep has run: salience upkeep"
 SCOPE_HINT: Final = "To see memories of a project, user or agent, pass --project, --user and --agent ('*' for any)."
 Advance = Callable[[int], None]
 

@@ -78,7 +78,8 @@ def erase(
     if dry_run:
         return Erased(len(gone), logged)
     services.embedder.forget()
-    return Erased(len(gone | _erase_late_reflections(services, gone)), logged)
+    gone |= _erase_late_reflections(services, gone)
+    return Erased(len(gone), logged, pending=not services.store.finish_erasures(rewrite=False))
 
 
 def _erased_scope(

@@ -1,4 +1,4 @@
-"""Upkeep: embed pending memories, expire, promote and prune; one pass, or passes on a schedule.
+"""Upkeep: embed pending memories, expire, promote, prune and finish erasures; one pass, or passes on a schedule.
 
 A pass holds a lease, so one process at a time does the upkeep of a tenant.
 """
@@ -109,6 +109,8 @@ def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_e
         without = expired.stale
         moved = run("consolidate", lambda: consolidate(services, everywhere, dry_run=dry_run, without=without), moved)
         pruned = run("prune", lambda: prune(services, everywhere, dry_run=dry_run), 0)
+        if not (dry_run or run("erase", services.store.finish_erasures, True)):
+            messages.append("erase: the log still holds bytes of erased texts, because another process reads it.")
     report = UpkeepReport(
         embedded=embedded.embedded,
         pending=embedded.pending,

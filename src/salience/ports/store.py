@@ -294,6 +294,13 @@ class Store(Protocol):
         """Return the faults in derived data of the store, repaired if `repair` is set and it is possible."""
         ...
 
+    def finish_erasures(self, *, rewrite: bool = True) -> bool:
+        """Remove the bytes that erased memories left in files of the store; return whether none are left.
+
+        Without `rewrite`, work that keeps other writers waiting for long is left to a later call with it: upkeep.
+        """
+        ...
+
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Write a consistent copy of the store to a new file, while others read and write.
 

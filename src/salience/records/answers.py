@@ -271,14 +271,17 @@ class Erased(int):
 
     Attributes:
         recalls: number of entries of the recall log that it deletes.
+        pending: whether bytes of the texts may be left in unused pages of a file, or in its log, until upkeep has run.
     """
 
     recalls: int
+    pending: bool
 
-    def __new__(cls, erased: int, recalls: int = 0) -> Erased:
-        """Return the number `erased` with the attribute `recalls`."""
+    def __new__(cls, erased: int, recalls: int = 0, pending: bool = False) -> Erased:
+        """Return the number `erased` with the attributes `recalls` and `pending`."""
         made = super().__new__(cls, erased)
         made.recalls = recalls
+        made.pending = pending
         return made
 
 

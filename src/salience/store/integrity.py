@@ -14,15 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Connection, RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
+from salience import temporary
 from salience.errors import DamagedError
 from salience.records import Finding
 from salience.store import keyring
-from salience.store.pins import MEND, PINNED, SET_ASIDE, Meta, invalidate, write_meta
+from salience.store.pins import ERASE_PENDING, MEND, PINNED, SET_ASIDE, Meta, invalidate, write_meta
 from salience.store.rows import RECORD, is_text, to_memory
 
 MOST: Final = 100
@@ -36,6 +38,7 @@ _BACKUP: Final = "Put a backup in its place: salience reinstate FILE"
 _MENDED: Final = f"To mend it: {MEND}"
 _ASIDE: Final = ".damaged.jsonl"
 """Suffix of the file that unreadable rows are moved to."""
+_MAIN_FILE: Final = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 _PLACE: Final = f"a file beside the store, whose name ends in {_ASIDE}"
 Repair = Callable[[Connection], None]
 Found = tuple[Finding, Repair | None]
@@ -162,6 +165,22 @@ def keys(connection: Connection) -> Iterator[Found]:
         yield Finding("keys", None, problem), keyring.drop_damaged
 
 
+def leftovers(connection: Connection) -> Iterator[Found]:
+    """Yield the temporary files of killed processes beside the file."""
+    for path in temporary.leftovers(_folder(connection)):
+        problem = f"{path} was left by a process that was killed, and may hold erased memories."
+        yield Finding("temporary files", None, problem), _clear_leftovers
+
+
+def _clear_leftovers(connection: Connection) -> None:
+    temporary.clear(_folder(connection))
+
+
+def _folder(connection: Connection) -> list[Path]:
+    file = str(connection.exec_driver_sql(_MAIN_FILE).scalar_one())
+    return [Path(file).parent] if file else []  # the database may be in memory
+
+
 def is_number(value: str) -> bool:
     """Return whether a value of `meta` consists of ASCII digits."""
     return value.isascii() and value.isdigit()
@@ -267,8 +286,7 @@ def _move_aside(connection: Connection) -> None:
     The file is on disk before the rows are deleted.
     """
     rows = [place for place, _, _, _, mend in _damaged(connection) if mend is _move_aside]
-    main = "SELECT file FROM pragma_database_list WHERE name = 'main'"
-    aside = str(connection.exec_driver_sql(main).scalar_one()) + _ASIDE
+    aside = str(connection.exec_driver_sql(_MAIN_FILE).scalar_one()) + _ASIDE
     with open(aside, "a", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
         for table, rowid in rows:
             of_memory = "(tenant, id) IN (SELECT tenant, id FROM memories WHERE rowid = :rowid)"
@@ -436,6 +454,12 @@ _CHECKS: Final[tuple[Check, ...]] = (
     laid_by,
     requests,
     keys,
+    Query(
+        "erasure",
+        f"SELECT value FROM meta WHERE name = '{ERASE_PENDING}' AND value <> ''",  # noqa: S608
+        "bytes of erased memories may be left in the file or its log. To remove them: salience upkeep",
+    ),
+    leftovers,
     *(partial(lengths, table, "length(vector)", "bytes", 4, _MISFIT) for table in _VERSIONED),
     token_vectors,
 )

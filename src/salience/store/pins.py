@@ -22,7 +22,7 @@ PINNED: Final = ("embedder", "dimension", "fingerprint")
 SET_ASIDE: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
 """Names in `meta` of the model that `reembed` prepares vectors for."""
 ERASE_PENDING: Final = "traces"
-"""Name that has a value while the file may hold bytes of erased memories."""
+"""Name that has a value, the change sequence of an erasure, while bytes of erased memories may be left."""
 MEND: Final = "salience doctor --repair"
 
 

@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from sqlalchemy import Connection, bindparam, func, select, union
 
+from salience import temporary
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
@@ -41,6 +42,10 @@ from salience.store.values import carries_vectors, check_counts, count_changed, 
 
 MEMORY: Final = ":memory:"
 """Path of a store in memory, which is lost when it is closed."""
+REWRITTEN: Final = 16 * 1024 * 1024
+"""Bytes of a database that an erasure rewrites at once. Upkeep rewrites a larger one: other writers wait meanwhile."""
+LOG_PATIENCE: Final = 0.5
+"""Maximum seconds that emptying the log waits for readers, while writers wait for it."""
 CHUNK: Final = 5_000
 """Rows that are read into an index at a time."""
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant")
@@ -92,6 +97,7 @@ class SQLiteStore(SQLStore):
         self._writing = threading.Lock()
         self._reading = self._writing if reader is writer else threading.Lock()
         self._wal_is_due = threading.Event()  # the write-ahead log may hold erased bytes
+        self._rewritten: str | None = None  # the mark of the last erasure before this handle rewrote the file
         self._current: dict[str, _Current] = {}
         self._past: tuple[str, int, Index] | None = None  # tenant, instant and index of the last `as_of`
 
@@ -140,7 +146,7 @@ class SQLiteStore(SQLStore):
                     meta = Meta.read(reader)
                 store.language = store._handle.check_opening(meta, language, "file", moving=moving)
                 if meta.values.get(ERASE_PENDING):
-                    store._wipe()
+                    store.finish_erasures(rewrite=False)
             except BaseException:
                 store.close()
                 raise
@@ -176,7 +182,7 @@ class SQLiteStore(SQLStore):
                 **pinning(meta.pin(), own, changes),
                 "sequence": str(sequence),
             }
-            values |= {ERASE_PENDING: "due"} if erases else {}
+            values |= {ERASE_PENDING: str(sequence)} if erases else {}
             write_meta(writer, {name: value for name, value in values.items() if meta.values.get(name) != value})
             before = sql_store.counts(writer) if counted else (0, 0)
             transaction = Transaction(  # a file has one change sequence and one epoch for all tenants
@@ -192,10 +198,31 @@ class SQLiteStore(SQLStore):
             if counted:
                 check_counts(before, sql_store.counts(writer), count_changed(changes, receipts))
         if erases:
-            self._wipe()
+            with self._reading:
+                self._drop_indexes(*self._current)
         elif self._wal_is_due.is_set():
             self._empty_wal(0.0)
         return receipts
+
+    def finish_erasures(self, *, rewrite: bool = True) -> bool:
+        """Remove the bytes of erased memories from unused pages of the file, its log and temporary files.
+
+        Without `rewrite`, a file of more than `REWRITTEN` bytes is left to a later call with it. Returns False while
+        bytes may be left: in such a file, in a log that another process reads, or because the disk is full.
+        """
+        if self._path != MEMORY:
+            temporary.clear(temporary.folders_of(self._path))
+        with self._transaction() as reader:
+            mark = Meta.read(reader).values.get(ERASE_PENDING)
+        if not mark:
+            return True
+        with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
+            self._check_open()
+            sqlite_file.wait_at_most(self._writer, self._busy_timeout)
+            if mark != self._rewritten and (rewrite or sqlite_file.size(self._writer) <= REWRITTEN):
+                sqlite_file.vacuum(self._writer)
+                self._rewritten = mark
+        return self._empty_wal(min(self._busy_timeout, LOG_PATIENCE))
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
@@ -286,6 +313,8 @@ class SQLiteStore(SQLStore):
         Raises:
             StoreError: the file cannot be read, or not be written for a repair.
         """
+        if repair:
+            self.finish_erasures()
         with self._write(self._busy_timeout) if repair else self._transaction() as connection:
             return integrity.check(connection, repair=repair)
 
@@ -427,29 +456,23 @@ class SQLiteStore(SQLStore):
         if self._writer.closed:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
 
-    def _wipe(self) -> None:
-        """Remove erased bytes from memory, from unused pages of the file, and from its log.
+    def _empty_wal(self, seconds: float) -> bool:
+        """Empty the write-ahead log, and return whether no bytes of erased memories are left there and in the file.
 
-        If the disk is too full to rewrite the file, the next opening tries again.
+        If that fails, or another process still reads the log, a later write tries again.
         """
-        with self._reading:
-            self._drop_indexes(*self._current)
-        with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
-            self._check_open()
-            sqlite_file.wait_at_most(self._writer, self._busy_timeout)
-            sqlite_file.vacuum(self._writer)
-            with self._writer.begin():
-                write_meta(self._writer, {ERASE_PENDING: ""})
-        self._empty_wal(self._busy_timeout)
-
-    def _empty_wal(self, seconds: float) -> None:
-        """Empty the write-ahead log. If that fails, or another process still reads it, a later write tries again."""
         self._wal_is_due.set()
         with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
             sqlite_file.wait_at_most(self._writer, seconds)
             if sqlite_file.empty_log(self._writer):
                 self._wal_is_due.clear()
+                with self._writer.begin():
+                    mark = Meta.read(self._writer).values.get(ERASE_PENDING)
+                    if mark == self._rewritten:  # another erasure may have come meanwhile
+                        write_meta(self._writer, {ERASE_PENDING: ""})
+                return mark == self._rewritten
+        return False
 
 
 def _name_damaged(reader: Connection, tenant: str, dimension: int) -> None:

@@ -18,8 +18,6 @@ _OBJECTS: Final = (
     "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY tbl_name, name"
 )
 
-_BYTES: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
-
 
 class SQLiteDatabase:
     """The existing file of a store.
@@ -60,7 +58,7 @@ class SQLiteDatabase:
                 for row in objects
                 if row.type == "table"
             }
-            sizes, whole = _sizes(connection), connection.exec_driver_sql(_BYTES).scalar_one()
+            sizes, whole = _sizes(connection), connection.exec_driver_sql(sqlite_file.SIZE).scalar_one()
         own = {row.name: sizes.get(row.name) for row in objects}
         of_tables = {
             name: sum(own[row.name] or 0 for row in objects if row.tbl_name == name) if sizes else None

@@ -20,6 +20,8 @@ from salience.store.schema import APPLICATION_ID, HEAD, creation, refusal
 
 PAGE_SIZE: Final = 8192
 """Bytes in a page of a new file: a memory takes two to three kilobytes, and would leave half of 4,096 empty."""
+SIZE: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+"""Query for the bytes of a database."""
 _CREATION: Final = threading.Lock()
 _WRITES: Final = "salience_writes"
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -238,10 +240,17 @@ def data_version(connection: Connection) -> tuple[int, int]:
     return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
 
 
+def size(connection: Connection) -> int:
+    """Return the bytes of the database."""
+    (found,) = _driver(connection).execute(SIZE).fetchone()
+    return int(found)
+
+
 def vacuum(connection: Connection) -> None:
     """Rewrite the file, outside a transaction, so that no deleted text stays in its unused pages.
 
-    `secure_delete` overwrites deleted rows, but not the copies that SQLite left behind where it moved a row.
+    `secure_delete` overwrites deleted rows, but not the copies that SQLite left behind where it moved a row. Other
+    writers wait meanwhile.
     """
     _driver(connection).execute("VACUUM")
 

@@ -26,7 +26,7 @@ def to_json(value: object) -> Any:
     """
     match value:
         case Erased():
-            return {"erased": int(value), "recalls": value.recalls}
+            return {"erased": int(value), "recalls": value.recalls, "pending": value.pending}
         case None | bool() | int() | float() | str():
             return value
         case datetime():
@@ -76,7 +76,7 @@ def _read(kind: Any, data: Any) -> Any:
         named: dict[str, Any] = {name: ANY if value == ANY.value else value for name, value in data.items()}
         return Scope(**named)
     if kind is Erased:
-        return Erased(data["erased"], data.get("recalls", 0))
+        return Erased(data["erased"], data.get("recalls", 0), data.get("pending", False))
     if kind is ScoreDetail:
         return ScoreDetail.from_dict(data)
     if origin in (Union, types.UnionType):
@@ -144,7 +144,7 @@ class Schemas:
             coordinates = {item.name: dict(_PLAIN[str]) for item in fields(kind) if item.name != "tenant"}
             return {"type": "object", "properties": coordinates, "additionalProperties": False}
         if kind is Erased:
-            return _object({name: self.of(int) for name in ("erased", "recalls")})
+            return _object({"erased": self.of(int), "recalls": self.of(int), "pending": self.of(bool)})
         if kind is ScoreDetail:
             part = {name: self.of(hint) for name, hint in _hints(Part).items() if name != "signal"}
             parts = {"type": "object", "additionalProperties": _object(part)}

@@ -418,6 +418,10 @@ class PostgresStore(SQLStore):
         """
         return checking.check_all(self._runner, repair, self._busy_timeout)
 
+    def finish_erasures(self, *, rewrite: bool = True) -> bool:
+        """Return True: PostgreSQL frees the space by itself."""
+        return True
+
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Raise `InputError`, which names the tools of PostgreSQL for backups."""
         where = self._runner.where

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import IO, Annotated, Any, Final
 
 import anyio
@@ -19,6 +19,7 @@ from starlette.datastructures import QueryParams, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
+from salience import temporary
 from salience.errors import ForbiddenError, ImportLineError, InputError, LimitError, StoreError, Words, shown
 from salience.records import ApiKey, DatabaseState, Stats, TransferReport, checks
 from salience.records.access import RIGHTS
@@ -77,8 +78,8 @@ def back_up(page: Visit, _: Form) -> Response:
     _require_whole_store(page)
 
     def copy(engine: Verbs) -> IO[bytes]:
-        with TemporaryDirectory(prefix="salience-backup-") as folder:
-            path = Path(folder) / "backup.db"
+        with temporary.directory(Path(gettempdir())) as folder:
+            path = folder / "backup.db"
             engine.backup(path)
             return path.open("rb")  # the file goes with the folder, so no copy is left behind
 
