@@ -987,10 +987,12 @@ class ReferenceStore:
         return sorted(found, key=_newness, reverse=True)[:limit]
 
     def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
-        """Return day in UTC, change and number of versions; memories by their last recall as `recall`."""
+        """Return day in UTC, change and count of versions; memories by text as `date`, by last recall as `recall`."""
         found = [(one.memory.changed_at, one.memory.change) for one in self._revisions(scope, filter)]
-        current = [one.memory.accessed_at for one in self._revisions(scope, filter) if one.until is None]
-        found += [(moment, "recall") for moment in current if moment is not None]
+        for one in self._revisions(scope, filter):
+            if one.until is None:
+                found.append((one.memory.created_at, "date"))
+                found += [(one.memory.accessed_at, "recall")] if one.memory.accessed_at is not None else []
         counts = Counter((moment.date(), change) for moment, change in found if _is_within(moment, filter))
         return [(day, change, count) for (day, change), count in counts.items()]
 

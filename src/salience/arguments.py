@@ -20,6 +20,7 @@ from salience.records import (
     ENTITY,
     FACETS,
     KINDS,
+    PROBLEMS,
     SCOPE_LEVELS,
     SORTABLE,
     STATUSES,
@@ -157,6 +158,7 @@ SESSION_CURSOR: Final = text(pattern="^-?[0-9]{1,17}_[^\x00\x1f]*\x1f[^\x00\x1f]
 CHANGE_CURSOR: Final = text(pattern="^(-[0-9]{1,16}|[0-9]{1,17})_[0-9a-f]{32}_[0-9]{1,18}$")
 TIER: Final = text(enum=list(TIERS))
 STATUS: Final = text(enum=list(STATUSES))
+PROBLEM: Final = text(enum=list(PROBLEMS))
 FIELD: Final = text(enum=[*FACETS, TAG, ENTITY])
 OWN: Final = text(maxLength=checks.NAME_LIMIT, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
 VERSION: Final = whole(1, 2**31 - 1)
@@ -294,6 +296,7 @@ ListCursor = Annotated[str, LIST_CURSOR, "cursor of the previous page"]
 SessionCursor = Annotated[str, SESSION_CURSOR, "cursor of the previous page"]
 ChangeCursor = Annotated[str, CHANGE_CURSOR, "cursor of the previous page"]
 ProblemsOf = Annotated[str, ID, "only problems of this memory"]
+Problems = Annotated[Names, listed(PROBLEM), "only problems of these kinds; default: all but relation"]
 ChangeName = Annotated[str, text(enum=list(CHANGES)), "only this change"]
 ChangedBy = Annotated[str, NAME, "only by this author: agent:NAME, user:NAME or upkeep"]
 VersionSince = Annotated[checks.Instant, INSTANT, "changed at or after this time"]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -29,6 +29,7 @@ from salience.records import (
     ANY,
     CHANGES,
     NARROWING,
+    PROBLEMS,
     ActivityDay,
     ChangesPage,
     ConsolidateReport,
@@ -71,6 +72,7 @@ FollowModel = Callable[[Services], Services | None]
 FOLLOW_PAUSE: Final = 60.0
 """Seconds between attempts to load the store's model."""
 YEAR: Final = timedelta(days=365)
+FIRST: Final = datetime.min.replace(tzinfo=UTC)
 MOST_WORDS: Final = 20
 """Maximum number of words that `list` looks for."""
 MOST_LINKS: Final = 100
@@ -313,12 +315,17 @@ class Engine(Verbs):
     def _history(self, id: str, **where: Any) -> tuple[Version, ...]:
         return versions.history(self._flushed, self._scope(where), id)
 
-    def _review(self, *, id: str | None, limit: int, cursor: str | None, **where: Any) -> ReviewPage:
+    def _review(
+        self, *, id: str | None, kinds: Iterable[str], limit: int, cursor: str | None, **where: Any
+    ) -> ReviewPage:
         scope, accepts, _ = self._selected(where)
         limit = checks.whole("limit", limit, 1, 1000)
+        chosen = (
+            frozenset(checks.choice("kinds", one, PROBLEMS) for one in checks.names("kinds", kinds)) or reviews.DEFAULT
+        )
         if id is not None:
-            return reviews.review_of(self._flushed, self.profile, scope, id)
-        return reviews.review(self._flushed, self.profile, scope, accepts, limit, cursor)
+            return reviews.review_of(self._flushed, self.profile, scope, id, chosen)
+        return reviews.review(self._flushed, self.profile, scope, accepts, chosen, limit, cursor)
 
     def _changes(
         self, *, change: str | None, changed_by: str | None, limit: int, cursor: str | None, **given: Any
@@ -337,7 +344,8 @@ class Engine(Verbs):
         services = self._flushed
         scope, accepts, _ = self._selected(given)
         end = accepts.until or services.clock() + timedelta(microseconds=1)
-        period = RevisionFilter(since=accepts.since or end - YEAR, until=end, level=accepts.level)
+        start = accepts.since or max(end, FIRST + YEAR) - YEAR
+        period = RevisionFilter(since=start, until=end, level=accepts.level)
         return reviews.activity(services, scope, period)
 
     def _recalls(

@@ -745,6 +745,7 @@ class Verbs:
         self,
         *,
         id: args.ProblemsOf | None = None,
+        kinds: args.Problems = (),
         limit: args.PageSize = 20,
         cursor: args.Cursor | None = None,
         environment: args.Environment = "default",
@@ -757,7 +758,8 @@ class Verbs:
         """Return a page of problems that a person should look at, those of the newest memory first.
 
         Problems are pairs of live memories that contradict each other, say the same or update one another, as a write
-        reports them by rules; stale reflections; and memories without a vector. A page examines at most 200 memories
+        reports them by rules; stale reflections; and memories without a vector. `kinds=["relation"]` lists the live
+        memories that a newer one likely replaces though no caller said so. A page examines at most 200 memories
         and has all problems of each, so it may have more items than `limit`, or none and a cursor. With `id`, the one
         page has all problems of that memory, whether it is the newer one of a pair or the older one.
         """
@@ -794,7 +796,7 @@ class Verbs:
         session_id: args.SessionId | None = None,
         scope: args.Level | None = None,
     ) -> tuple[records.ActivityDay, ...]:
-        """Return how many visible memories were created, changed, forgotten and last recalled on each day in UTC.
+        """Return how many visible memories were stored, changed, forgotten, last recalled and dated on each day in UTC.
 
         Days without activity are left out. `since` is None for a year before `until`, and `until` None for now.
         """

@@ -166,7 +166,7 @@ class HistoryContract:
         assert shown_by(level="project") == [(2, 1)]
         assert shown_by(level="global", change="create") == [(3, 1), (1, 1)]
 
-    def test_daily_counts_versions_and_last_recalls_by_day(self, store: Store) -> None:
+    def test_daily_counts_versions_texts_and_last_recalls_by_day(self, store: Store) -> None:
         add(store, stored(1), stored(2, user_id="u"), stored(3, project="p"), stored(4, tenant="other"))
         store.apply([Revise(moved(memory(1), 24)), Touch(Scope(), (id_of(1),), at(48), at=at(48))])
         store.apply([Revise(moved(moved(memory(1), 24), 49, "forget", forgotten_at=at(49)))])
@@ -175,12 +175,12 @@ class HistoryContract:
         def counted(scope: Scope = EVERYTHING, **conditions: Any) -> list[tuple[Any, str, int]]:
             return sorted(store.daily(scope, RevisionFilter(**conditions)))
 
-        own = [(first, "create", 1), (second, "update", 1), (third, "forget", 1), (third, "recall", 1)]
-        assert counted() == [(first, "create", 3), *own[1:]]
-        assert counted(Scope()) == own
-        assert counted(Scope(user_id="u")) == [(first, "create", 2), *own[1:]]
-        assert counted(level="project") == counted(Scope("other")) == own[:1]
-        assert counted(Scope(), since=at(24), until=at(49)) == [own[1], own[3]]
+        changed = [(second, "update", 1), (third, "forget", 1), (third, "recall", 1)]
+        assert counted() == [(first, "create", 3), (first, "date", 3), *changed]
+        assert counted(Scope()) == [(first, "create", 1), (first, "date", 1), *changed]
+        assert counted(Scope(user_id="u")) == [(first, "create", 2), (first, "date", 2), *changed]
+        assert counted(level="project") == counted(Scope("other")) == [(first, "create", 1), (first, "date", 1)]
+        assert counted(Scope(), since=at(24), until=at(49)) == [changed[0], changed[2]]
 
     def test_activations_are_unknown_as_of_an_earlier_instant(self, store: Store) -> None:
         add(store, stored(1))

@@ -64,6 +64,40 @@ def test_memories_that_are_related_or_out_of_date_are_no_problem(planted, clock)
     assert memory.review().items == ()
 
 
+def test_relations_are_listed_until_someone_confirms_or_dismisses_them(planted, clock):
+    memory = planted()
+    berlin = memory.remember("I live in Berlin").memory
+    rome = memory.remember("I live in Rome").memory
+    (relation,) = rome.relations
+    assert memory.review().items == ()
+    for page in (
+        memory.review(kinds=["relation"]),
+        *(memory.review(id=one.id, kinds=["relation"]) for one in (berlin, rome)),
+    ):
+        (item,) = page.items
+        assert (item.kind, item.memory.id, item.other.id) == ("relation", rome.id, berlin.id)
+        assert (item.score, item.reasons) == (relation.probability, (relation.reason,))
+    memory.dismiss(rome.id, berlin.id)
+    assert memory.review(kinds=["relation"]).items == ()
+    memory.dismiss(rome.id, berlin.id, undo=True)
+    assert len(memory.review(kinds=["relation"]).items) == 1
+    memory.update(rome.id, supersedes=berlin.id)
+    assert memory.review(kinds=["relation"]).items == ()
+    memory.update(rome.id, supersedes=None, ttl="1h")
+    clock.advance(seconds=7200)
+    assert memory.review(kinds=["relation"]).items == ()
+
+
+def test_a_review_has_the_problems_of_the_kinds_that_are_asked_for(planted):
+    memory = alike(planted, *LIMITS)
+    for text in LIMITS[:2]:
+        memory.remember(text)
+    assert [one.kind for one in memory.review(kinds=["update", "pending"]).items] == ["update"]
+    assert memory.review(kinds=["duplicate"]).items == ()
+    with pytest.raises(InputError, match="kinds"):
+        memory.review(kinds=["updates"])
+
+
 def test_turns_and_reflections_are_in_no_pair_of_their_own(planted):
     memory = alike(planted, *LIMITS)
     turns = [{"role": "user", "content": text} for text in LIMITS[:2]]
@@ -266,15 +300,17 @@ def test_tenants_see_their_own_changes_and_activity(planted):
 def test_activity_counts_each_day(planted, clock):
     memory = planted({"tea": 0.9, "cup": 0.8})
     tea, cup = (memory.remember(text).memory for text in ("tea", "cup"))
+    memory.remember("an old text", created_at=clock() - 10 * DAY)
     clock.advance(days=1)
     memory.update(tea.id, tags=["x"])
     memory.recall("query", min_score=0)
     clock.advance(days=2)
     memory.forget(cup.id)
     days = memory.activity()
-    assert [(day.created, day.changed, day.forgotten, day.recalled) for day in days] == [
-        (2, 0, 0, 0), (0, 1, 0, 2), (0, 0, 1, 0),
+    assert [(day.created, day.changed, day.forgotten, day.recalled, day.dated) for day in days] == [
+        (0, 0, 0, 0, 1), (3, 0, 0, 0, 2), (0, 1, 0, 3, 0), (0, 0, 1, 0, 0),
     ]  # fmt: skip
-    assert days[0].day == tea.created_at.date().isoformat()
+    assert [day.day for day in days[:2]] == [(tea.created_at - back * DAY).date().isoformat() for back in (10, 0)]
     assert memory.activity(since=clock() - DAY) == days[-1:]
-    assert memory.activity(until=tea.created_at + DAY) == days[:1]
+    assert memory.activity(until=tea.created_at + DAY) == days[:2]
+    assert memory.activity(until="0001-02-01") == ()

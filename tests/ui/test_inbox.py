@@ -44,7 +44,7 @@ def problems(text):
 
 def send(client, path="/ui/inbox", **fields):
     """Send a form of the inbox, and return the page that it leads to."""
-    response = client.post(path, data={"csrf": csrf_of(client, "/ui/inbox"), **fields})
+    response = client.post(path, data={"csrf": csrf_of(client, "/ui/operations"), **fields})
     assert response.status_code == 303
     return client.get(response.headers["location"]).text
 
@@ -150,6 +150,25 @@ def test_a_pending_memory_is_shown_and_embedded(client, engine, embedder, monkey
     assert problems(text) == []
     assert "1 memory embedded" in send(client, "/ui/inbox/upkeep")
     assert "Nothing to look at" in client.get("/ui/inbox?kind=pending").text
+
+
+def test_a_relation_is_confirmed_or_dismissed_with_an_undo(client, engine):
+    berlin, rome = (engine.remember(f"I live in {city}", **ANN).memory.id for city in ("Berlin", "Rome"))
+    path, both = "/ui/inbox?kind=relation", f"{rome}:{berlin}"
+    text = client.get(path).text
+    assert problems(text) == [both]
+    assert "said by the fact key" in text
+    assert problems(client.get("/ui/inbox").text) == []  # recalls resolve it by themselves
+    confirmed = send(client, path, one=f"replaces:{both}")
+    assert problems(confirmed) == []
+    assert engine.get(rome, **ANN).supersedes == berlin
+    undo(client, confirmed)
+    assert engine.get(rome, **ANN).supersedes is None
+    assert problems(client.get(path).text) == [both]
+    dismissed = send(client, path, do="both", item=both)
+    assert problems(dismissed) == []
+    undo(client, dismissed)
+    assert problems(client.get(path).text) == [both]
 
 
 def test_kinds_are_filtered(client, pair):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from datetime import date, timedelta
@@ -111,6 +112,39 @@ def test_a_question_is_answered_then_and_now(client, engine, clock):
     assert "Next change" in text
 
 
+def test_an_earlier_history_is_shown_by_the_dates_of_its_texts(client, engine, clock):
+    for text, days in (("far", 400), ("near", 100)):
+        engine.remember(text, user_id="ann", created_at=clock.now - days * DAY)
+    text = client.get("/ui/time").text
+    first, middle = ((clock.now - days * DAY).date() for days in (400, 200))
+    assert f"<span>{first}</span>" in text
+    assert re.search(rf"<title>Version 1, valid: {first} [^<]*</title>", text)
+    assert "the dates of the texts" not in text
+    assert "Memories dated, by their texts on each day" in text
+    then = client.get(f"/ui/time?q=query&as_of={middle}").text
+    assert "Rank then 1, rank now" in then
+    assert "Rank then none" in then
+    assert "Its text is of later." in then
+    stored = client.get(html.unescape(re.search(r'href="([^"]+)">Show when it was stored', text)[1])).text
+    assert f"<span>{first}</span>" not in stored
+    assert "Memories everything on each day" in stored
+
+
+def test_memories_that_were_stored_at_once_are_shown_by_their_writes(client, engine, clock):
+    engine.remember("near", user_id="ann")
+    engine.remember("far", user_id="ann", created_at=clock.now - 9 * DAY)
+    assert "Show the dates of the texts" in client.get("/ui/time").text
+
+
+def test_the_form_shows_examples_that_the_store_answers(client, engine):
+    assert client.get("/ui/time").text.count('placeholder=""') == 3
+    engine.remember("Alice lives in Oslo", user_id="ann", fact_key="alice.city")
+    examples = re.findall(r'name="(q|fact|words)"[^>]*placeholder="([^"]*)"', client.get("/ui/time").text)
+    assert examples == [("q", "What is known about Alice?"), ("fact", "alice.city"), ("words", "Alice")]
+    for name, example in examples:
+        assert "Alice lives in Oslo" in client.get("/ui/time", params={name: example}).text
+
+
 def test_the_text_is_that_of_the_instant(client, engine, clock):
     memory = engine.remember("first text", user_id="ann").memory
     clock.now += 3 * DAY
@@ -129,7 +163,7 @@ def test_activity_is_drawn_by_week_and_listed_by_month():
     assert columns[-1] == "2026-04-27"
     assert [counts[-1] for _, counts in rows] == [0, 3, 0, 0, 5, 0, 0]
     assert weeks(days, date(2026, 5, 1), "forgotten")[0][4][1][-1] == 4
-    assert months(days)[0] == ("2026-05", {"created": 1, "changed": 0, "forgotten": 4, "recalled": 0})
+    assert months(days)[0] == ("2026-05", {"created": 1, "changed": 0, "forgotten": 4, "recalled": 0, "dated": 0})
 
 
 def test_an_empty_store_says_how_to_fill_it(client, engine):

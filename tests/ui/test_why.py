@@ -161,25 +161,44 @@ def test_correct_replace_and_forget(client, engine):
 
 
 @pytest.mark.parametrize("fields", [{"fact_key": "k"}, {"supersedes": True}])
-def test_forgetting_the_memory_that_replaces_it_returns_it(client, engine, fields):
+def test_dismissing_the_relation_puts_the_older_memory_first(client, engine, fields):
     old = engine.remember("near", user_id="ann", **({"fact_key": "k"} if "fact_key" in fields else {})).memory.id
     new = {"supersedes": old} if "supersedes" in fields else fields
     newer = engine.remember("far", user_id="ann", **new).memory.id
     text = why(client, old)
-    assert f"Forget {newer[-8:]}, which replaces it" in text
-    text = sent(client, text, "forget")
-    assert "Why it is returned" in text
-    assert engine.history(newer, user_id="ann")[-1].memory.status == "forgotten"
-
-
-def test_dismissing_the_relation_puts_the_older_memory_first(client, engine):
-    old, new = (engine.remember(text, user_id="ann", fact_key="k").memory.id for text in ("near", "far"))
-    text = why(client, old)
-    assert f"Dismiss that {new[-8:]} replaces {old[-8:]}" in text
+    assert re.search(rf">{newer[-8:]}</a> replaces <[^>]*>{old[-8:]}</a>", text)
+    assert "said by a caller" in text
+    assert "Confirm" not in text  # the caller did
     text = sent(client, text, "dismiss")
     assert "Dismissed." in text
     assert "Why it is returned" in text
     assert engine.recall("query", user_id="ann", dry_run=True)[0].memory.id == old
+    assert "Why it is not returned" in sent(client, text, "undo")
+
+
+def test_a_hit_that_is_not_first_shows_the_relation_which_one_click_confirms_or_dismisses(client, engine):
+    berlin, rome = (engine.remember(f"I live in {city}", user_id="ann").memory.id for city in ("Berlin", "Rome"))
+    question = {"q": "Where do I live?"}
+    text = why(client, berlin, **question)
+    assert "What would put it first" in text
+    assert "said by the fact key" in text
+    confirmed = sent(client, text, "supersede")
+    assert "Confirmed." in confirmed
+    assert [one.memory.id for one in engine.recall(question["q"], user_id="ann", dry_run=True)] == [rome]
+    assert "Undone." in sent(client, confirmed, "undo")
+    dismissed = sent(client, why(client, berlin, **question), "dismiss")
+    assert "Dismissed." in dismissed
+    assert engine.get(rome, user_id="ann").replaced_ids == ()
+    assert "Undone." in sent(client, dismissed, "undo")
+    assert engine.get(rome, user_id="ann").replaced_ids == (berlin,)
+
+
+def test_forget_is_not_beside_advice_to_return_a_memory(client, engine):
+    first, second = (engine.remember(text, user_id="ann").memory.id for text in ("near", "far"))
+    assert 'value="forget"' in why(client, first)  # the wrong answer, perhaps
+    for advised in (why(client, second), why(client, second, limit="1"), why(client, second, min_score="0.9")):
+        assert "Not the right answer?" not in advised
+        assert 'value="forget"' not in advised
 
 
 def test_a_search_finds_memories_of_any_status_by_words_or_id(client, engine):

@@ -364,7 +364,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return how many visible memories were created, changed, forgotten and last recalled on each day in UTC.
+         * Return how many visible memories were stored, changed, forgotten, last recalled and dated on each day in UTC.
          * @description Needs a key with the right `read`.
          */
         get: operations["activity"];
@@ -951,7 +951,7 @@ export interface components {
         /** @description A problem that a person should look at. */
         ReviewItem: {
             /** @enum {string} */
-            kind: "contradiction" | "duplicate" | "update" | "stale" | "pending";
+            kind: "contradiction" | "duplicate" | "update" | "stale" | "pending" | "relation";
             memory: components["schemas"]["Memory"];
             other: components["schemas"]["Memory"] | null;
             score: number | null;
@@ -969,6 +969,7 @@ export interface components {
             changed: number;
             forgotten: number;
             recalled: number;
+            dated: number;
         };
         /** @description One page of the recall log. */
         RecallLogPage: {
@@ -3762,6 +3763,8 @@ export interface operations {
             query?: {
                 /** @description only problems of this memory */
                 id?: string;
+                /** @description only problems of these kinds; default: all but relation */
+                kinds?: ("contradiction" | "update" | "duplicate" | "stale" | "pending" | "relation")[];
                 /** @description maximum number of items on the page */
                 limit?: number;
                 /** @description cursor of the previous page */

@@ -339,10 +339,10 @@ def changes(call: Call) -> Answer:
 
 @command(app, options=options("activity"))
 def activity(call: Call) -> Answer:
-    """Count the memories created, changed, forgotten and recalled on each day in UTC, by default of the last year."""
+    """Count the memories stored, changed, forgotten, recalled and dated on each day in UTC, by default in a year."""
     from salience.cli.output import tsv
 
     with call.engine() as engine:
         days = engine.activity(**call.given)
-    lines = [tsv(day.day, day.created, day.changed, day.forgotten, day.recalled) for day in days]
-    return Answer(days, ("# day\tcreated\tchanged\tforgotten\trecalled", *lines))
+    lines = [tsv(day.day, day.created, day.changed, day.forgotten, day.recalled, day.dated) for day in days]
+    return Answer(days, ("# day\tcreated\tchanged\tforgotten\trecalled\tdated", *lines))

@@ -12,9 +12,11 @@ from typing import Any, Final
 from salience.errors import DamagedError, InputError, NotFoundError, Words
 from salience.listing import cursor_id
 from salience.maintain.versions import changed_fields
-from salience.ports import Revise, RevisionFilter, Services, Stored
+from salience.ports import Revise, RevisionFilter, Selection, Services, Stored
 from salience.rank.profile import Profile
 from salience.records import (
+    LIKELY,
+    PROBLEMS,
     ActivityDay,
     ChangesPage,
     Filter,
@@ -47,6 +49,10 @@ CHUNK: Final = 50
 """Memories whose neighbours are looked up at once, before those of all others of the page."""
 KINDS: Final = ("contradiction", "duplicate", "update")
 """Labels of pairs that are problems."""
+RELATION: Final = "relation"
+LINKED: Final = 50
+"""Maximum number of memories that replace one, of the problems of that one."""
+DEFAULT: Final = frozenset(PROBLEMS) - {RELATION}
 UNCHECKED: Final = ("turn", "reflection")
 """Kinds that a write does not check for conflicts."""
 _CURSOR: Final = re.compile(r"(-[0-9]{1,16}|[0-9]{1,17})_([0-9a-f]{32})_([0-9]{1,18})", re.ASCII)
@@ -55,9 +61,15 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def review(
-    services: Services, profile: Profile, scope: Scope, filter: Filter, limit: int, cursor: str | None
+    services: Services,
+    profile: Profile,
+    scope: Scope,
+    filter: Filter,
+    kinds: frozenset[str],
+    limit: int,
+    cursor: str | None,
 ) -> ReviewPage:
-    """Return the problems of visible memories, those of the newest memory first.
+    """Return the problems of visible memories of some kinds, those of the newest memory first.
 
     The page ends with the memory that fills it, or after `EXAMINED` memories. A pair is a problem of its newer memory,
     with the label of a write; pairs with a memory that recalls do not return (expired, superseded, older of one fact
@@ -74,7 +86,9 @@ def review(
         count = EXAMINED - examined if examined else CHUNK
         page = read_page(services, scope, last, count + 1, filter, forgotten=True, newest_first=True, passed=passed)
         chunk, has_more = page[:count], len(page) > count
-        for place, (stored, found) in enumerate(zip(chunk, _items(services, profile, scope, chunk, now), strict=True)):
+        for place, (stored, found) in enumerate(
+            zip(chunk, _items(services, profile, scope, chunk, kinds, now), strict=True)
+        ):
             last, examined = stored.memory.id, examined + 1
             items += found
             for item in found:
@@ -86,7 +100,7 @@ def review(
     return ReviewPage(tuple(items), last if has_more else None, examined, tuple(sorted(damaged)))
 
 
-def review_of(services: Services, profile: Profile, scope: Scope, id: str) -> ReviewPage:
+def review_of(services: Services, profile: Profile, scope: Scope, id: str, kinds: frozenset[str]) -> ReviewPage:
     """Return the problems of one visible memory, as `review` lists them under it or under a newer memory.
 
     Of the newer memories, the ten most similar are examined.
@@ -98,14 +112,20 @@ def review_of(services: Services, profile: Profile, scope: Scope, id: str) -> Re
     if not versions:
         raise NotFoundError(id)
     stored = versions[-1]
-    (items,) = _items(services, profile, scope, [stored], now)
+    (items,) = _items(services, profile, scope, [stored], kinds, now)
     newer: list[Stored] = []
-    if stored.vector is not None and stored.memory.forgotten_at is None and profile.contradiction_above is not None:
+    is_compared = stored.vector is not None and stored.memory.forgotten_at is None
+    if is_compared and profile.contradiction_above is not None and not kinds.isdisjoint(KINDS):
         ((near,), _) = near_ids(services, profile, scope, [stored], now)
         ids = [near_id for _, near_id in near if near_id > stored.memory.id]
         newer = [found[-1] for near_id in ids[:LABELLED] if (found := services.store.history(scope, near_id))]
-    for found_items in _items(services, profile, scope, newer, now):
+    for found_items in _items(services, profile, scope, newer, kinds - {RELATION}, now):
         items += [item for item in found_items if item.other is not None and item.other.id == stored.memory.id]
+    if RELATION in kinds:
+        selection = Selection(scope=scope, linked_to=(stored.memory.id,), values={"status": ("live",)})
+        linked = services.store.browse(selection, "id", LINKED)
+        for found_items in _relations(services, scope, linked, now).values():
+            items += [item for item in found_items if item.other is not None and item.other.id == stored.memory.id]
     size = AnswerLimit(services, "Read the memories one by one.")
     for item in items:
         size.add([item.memory, *([item.other] if item.other else [])])
@@ -113,19 +133,54 @@ def review_of(services: Services, profile: Profile, scope: Scope, id: str) -> Re
 
 
 def _items(
-    services: Services, profile: Profile, scope: Scope, page: Sequence[Stored], now: datetime
+    services: Services,
+    profile: Profile,
+    scope: Scope,
+    page: Sequence[Stored],
+    kinds: frozenset[str],
+    now: datetime,
 ) -> list[list[ReviewItem]]:
-    """Return the problems of each memory that are not dismissed."""
-    pairs = _pairs(services, profile, scope, page, now)
+    """Return the problems of each memory of some kinds that are not dismissed."""
+    pairs = {} if kinds.isdisjoint(KINDS) else _pairs(services, profile, scope, page, now)
+    related = _relations(services, scope, [one.memory for one in page], now) if RELATION in kinds else {}
     found: list[list[ReviewItem]] = []
     for stored in page:
-        memory, items = stored.memory, pairs.get(stored.memory.id, [])
+        memory, items = stored.memory, [*pairs.get(stored.memory.id, ()), *related.get(stored.memory.id, ())]
         if memory.status == "stale" and _mark(memory, None) not in dismissed(memory):
             items = [ReviewItem("stale", memory, reasons=(memory.reason,) if memory.reason else ())]
         elif memory.forgotten_at is None and stored.vector is None:
-            items = [ReviewItem("pending", memory)]
-        found.append(items)
+            items = [ReviewItem("pending", memory), *items]
+        found.append([one for one in items if one.kind in kinds])
     return found
+
+
+def _relations(
+    services: Services, scope: Scope, memories: Sequence[Memory], now: datetime
+) -> dict[str, list[ReviewItem]]:
+    """Return, by the id of the newer memory, the live memories that it likely replaces though no caller said so."""
+    said = {
+        one.id: [
+            link
+            for link in one.relations or ()
+            if link.kind == "replaces" and link.probability >= LIKELY and not link.hides
+        ]
+        for one in memories
+        if _is_live(one, now)
+    }
+    ids = [*dict.fromkeys(link.id for links in said.values() for link in links)]
+    older = {one.id: one for one in services.store.fetch(scope, ids) if _is_live(one, now)} if ids else {}
+    return {
+        one.id: [
+            ReviewItem(RELATION, one, older[link.id], link.probability, (link.reason,) if link.reason else ())
+            for link in said.get(one.id, ())
+            if link.id in older
+        ]
+        for one in memories
+    }
+
+
+def _is_live(memory: Memory, now: datetime) -> bool:
+    return memory.forgotten_at is None and (memory.expires_at is None or memory.expires_at > now)
 
 
 def _pairs(
@@ -141,9 +196,7 @@ def _pairs(
         return {}
     nearby, current = near_ids(services, profile, scope, checked, now)
     older = [
-        [pair for pair in near if pair[1] < stored.memory.id][:REACH]
-        if stored.memory.id in current
-        else []
+        [pair for pair in near if pair[1] < stored.memory.id][:REACH] if stored.memory.id in current else []
         for stored, near in zip(checked, nearby, strict=True)
     ]
     memories, found = fetched(services, scope, older), dict[str, list[ReviewItem]]()
@@ -224,7 +277,12 @@ def _settled(services: Services, memory: Memory, other: Memory, undo: bool) -> M
         vectors = versions[-1].vector, of_older[-1].vector
         near = [] if vectors[0] is None or vectors[1] is None else [(float(vectors[0] @ vectors[1]), other)]
         facts = [other] if memory.fact_key is not None and fact_of(memory) == fact_of(other) else []
-        said = any(link.hides and link.id == other.id for one in versions for link in one.memory.relations or ())
+        said = any(
+            link.hides and link.id == other.id
+            for one in versions
+            if one.memory.supersedes != other.id or memory.supersedes == other.id  # not a word taken back since
+            for link in one.memory.relations or ()
+        )
         found = relate(services.calibration, memory, near, same_fact=facts, has_key=said)
         kept = surest_first((*kept, *(link for link in found if link.id == other.id)))
     return {} if kept == (memory.relations or ()) else {"relations": kept}
@@ -268,7 +326,8 @@ def changes(services: Services, scope: Scope, filter: RevisionFilter, limit: int
 def activity(services: Services, scope: Scope, filter: RevisionFilter) -> tuple[ActivityDay, ...]:
     """Return the counts of each day in UTC on which something happened, the earliest first."""
     days: dict[date, Counter[str]] = {}
-    names = {"create": "created", "forget": "forgotten", "expire": "forgotten", "recall": "recalled"}
+    names = {"create": "created", "forget": "forgotten", "expire": "forgotten", "recall": "recalled",
+             "date": "dated"}  # fmt: skip
     for day, change, count in services.store.daily(scope, filter):
         days.setdefault(day, Counter())[names.get(change, "changed")] += count
     return tuple(ActivityDay(day.isoformat(), **counts) for day, counts in sorted(days.items()))

@@ -195,7 +195,8 @@ class Store(Protocol):
     def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
         """Return (day in UTC, change, number of versions) for the versions of visible memories, in any order.
 
-        The change `recall` counts memories by their last recall. Of `filter`, the period and the level are read.
+        The change `date` counts memories by their `created_at`, and `recall` by their last recall. Of `filter`, the
+        period and the level are read.
         """
         ...
 

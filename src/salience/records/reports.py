@@ -160,20 +160,25 @@ class Version:
     activations: Mapping[str, int] = field(default_factory=dict)
 
 
+PROBLEMS: Final = ("contradiction", "update", "duplicate", "stale", "pending", "relation")
+"""Kinds of `ReviewItem`; `review` lists `relation` only if it is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
     """A problem that a person should look at.
 
     Attributes:
         kind: `contradiction`, `duplicate` or `update`: how the memory relates to an older one, as in `Contradiction`;
-            `stale`: a reflection that no longer sums up its sources; `pending`: a memory without a vector.
+            `stale`: a reflection that no longer sums up its sources; `pending`: a memory without a vector; `relation`:
+            the memory likely replaces a live older one, by its `relations`, though no caller said so.
         memory: the memory, of a pair the newer one.
         other: the older memory of a pair.
-        score: similarity of a pair, as in `Contradiction`.
+        score: similarity of a pair, as in `Contradiction`; for a relation, its probability.
         reasons: evidence such as `number: 30 -> 40`, or why a reflection became stale.
     """
 
-    kind: Literal["contradiction", "duplicate", "update", "stale", "pending"]
+    kind: Literal["contradiction", "duplicate", "update", "stale", "pending", "relation"]
     memory: Memory
     other: Memory | None = None
     score: float | None = None
@@ -215,6 +220,7 @@ class ActivityDay:
         changed: versions that other changes made, such as updates and promotions.
         forgotten: memories that were forgotten or expired.
         recalled: memories whose last recall was on this day.
+        dated: memories whose text is of this day, by `created_at`.
     """
 
     day: str
@@ -222,6 +228,7 @@ class ActivityDay:
     changed: int = 0
     forgotten: int = 0
     recalled: int = 0
+    dated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

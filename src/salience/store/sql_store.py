@@ -767,7 +767,7 @@ class SQLStore(ABC):
         return self._read(scope.tenant, lambda reader: _revisions(reader, scope, before, limit, filter))
 
     def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
-        """Return the number of versions by day in UTC and change, and of last recalls by day."""
+        """Return the number of versions by day in UTC and change, and of memories by both of their other days."""
         query = statements.daily(scope, filter)
         counts: dict[tuple[int, str], int] = {}
         for day, change, count in self._query(scope.tenant, lambda reader: reader.execute(query).all()):

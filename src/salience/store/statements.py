@@ -149,22 +149,22 @@ def revisions(
 
 
 def daily(scope: Scope, filter: RevisionFilter) -> CompoundSelect[Any]:
-    """Return day since 1970, change and count of the versions of visible memories, and of last recalls as `recall`.
+    """Return day since 1970, change and count of the versions of visible memories.
 
-    The memories are read once for both of their instants.
+    Memories count as `date` on the day of their text, and as `recall` on that of their last recall; they are read once.
     """
-    names = ("project", "change", "changed_at", "accessed_at")
+    names = ("project", "change", "changed_at", "created_at", "accessed_at")
     read = select(*(memories.c[name] for name in names)).where(*visible(scope)).cte().prefix_with("MATERIALIZED")
-    sources: list[tuple[FromClause, str, Conditions]] = [
-        (read, "changed_at", []), (versions, "changed_at", visible(scope, versions)), (read, "accessed_at", [])
+    sources: list[tuple[FromClause, str, str | None, Conditions]] = [
+        (read, "changed_at", None, []), (versions, "changed_at", None, visible(scope, versions)),
+        (read, "created_at", "date", []), (read, "accessed_at", "recall", []),
     ]  # fmt: skip
     counts = []
-    for table, at, seen in sources:
+    for table, at, name, seen in sources:
         day: ColumnElement[int] = table.c[at] // literal_column(str(DAY))  # not a parameter: it is repeated in GROUP BY
-        is_recall = at == "accessed_at"
-        change = literal("recall", TEXT()) if is_recall else table.c.change
+        change = table.c.change if name is None else literal(name, TEXT())
         among = [*seen, *_period(table, filter, at), table.c[at].is_not(None)]
-        by = [day] if is_recall else [day, table.c.change]
+        by = [day, table.c.change] if name is None else [day]
         counts.append(select(day, change, func.count()).where(*among).group_by(*by))
     return union_all(*counts)
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from salience import keywords
 from salience.errors import AccessError, NotFoundError, SalienceError
 from salience.ports import Database
-from salience.records import KINDS, TIERS
+from salience.records import KINDS, LIKELY, TIERS
 from salience.server.gate import Gate, rate_limiter
 from salience.server.metrics import Metrics
 from salience.server.rest.app import NO_TELEMETRY
@@ -142,8 +142,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.globals |= {
-        "BASE": BASE, "COORDINATES": COORDINATES, "KINDS": KINDS, "THEMES": THEMES, "TIERS": TIERS, "VIEWS": VIEWS,
-        "charts": charts, "short_scope": keywords.short, "static": static_url,
+        "BASE": BASE, "COORDINATES": COORDINATES, "KINDS": KINDS, "LIKELY": LIKELY, "THEMES": THEMES, "TIERS": TIERS,
+        "VIEWS": VIEWS, "charts": charts, "short_scope": keywords.short, "static": static_url,
     }  # fmt: skip
     found.filters |= {
         "ago": texts.ago, "day": texts.day, "instant": texts.instant, "iso": texts.iso, "json": compact_json,

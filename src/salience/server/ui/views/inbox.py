@@ -22,7 +22,7 @@ ROUNDS: Final = 2
 """Maximum number of calls of `review` for one page, until there is a problem to show."""
 KINDS: Final = {
     "contradiction": "Contradictions", "update": "Updates", "duplicate": "Duplicates", "stale": "Stale reflections",
-    "pending": "Pending embeddings",
+    "pending": "Pending embeddings", "relation": "Relations to confirm",
 }  # fmt: skip
 """Kind of a problem -> its label."""
 RESOLUTIONS: Final = {
@@ -32,6 +32,8 @@ RESOLUTIONS: Final = {
 """What to do with a pair -> its label."""
 OF_STALE: Final = {"restore": "Restore", "both": "Leave hidden"}
 """The same for a stale reflection."""
+OF_RELATION: Final = {"replaces": "Confirm", "both": "Dismiss"}
+"""The same for a relation."""
 REASON: Final = "resolved in the inbox"
 UNDO: Final = {"forget": "restore", "restore": "forget", "dismiss": "undo", "supersede": "free"}
 """Change -> the change that undoes it."""
@@ -43,16 +45,16 @@ def show(page: Visit) -> Response:
     kind = checks.choice("kind", page.query.get("kind") or "", ("", *KINDS))
     cursor, examined, items = page.query.get("cursor") or None, 0, list[ReviewItem]()
     for _ in range(ROUNDS):
-        found: ReviewPage = page.call("review", limit=PAGE, cursor=cursor)
+        found: ReviewPage = page.call("review", kinds=[kind] if kind else [], limit=PAGE, cursor=cursor)
         cursor, examined = found.cursor, examined + found.examined
-        items += [one for one in found.items if kind in ("", one.kind)]
+        items += found.items
         if items or cursor is None:
             break
     sides = [None if one.other is None else differing(one.other.content, one.memory.content) for one in items]
     return page.render(
         "views/inbox.html",
         KINDS=KINDS,
-        RESOLUTIONS=RESOLUTIONS,
+        OF_PAIR=OF_RELATION if kind == "relation" else RESOLUTIONS,
         OF_STALE=OF_STALE,
         kind=kind,
         items=list(zip(items, sides, strict=True)),
@@ -80,7 +82,7 @@ def resolve(page: Visit, form: Form) -> Response:
 def undo(page: Visit, form: Form) -> Response:
     """Undo the changes of a resolution."""
     page.require("dismiss")
-    steps = [(UNDO[change], *ids) for change, *ids in map(_step, form.get("steps", "").split())]
+    steps = [(UNDO[change], *ids) for change, *ids in map(read_step, form.get("steps", "").split())]
     done, failures = _apply(page, steps)
     return page.redirect(page.url("inbox", kind=page.query.get("kind")), flash=" ".join(
         [f"{texts.plural(len(done), 'change')} undone.", *_failed(failures)]
@@ -138,10 +140,10 @@ def steps_of(chosen: str) -> list[tuple[str, ...]]:
             return []  # a stale reflection among chosen pairs
         case _:
             raise InputError("do", do, "Reload the page and choose again.", "is no way to resolve this")
-    return [_step(":".join(step)) for step in steps]
+    return [read_step(":".join(step)) for step in steps]
 
 
-def _step(text: str) -> tuple[str, ...]:
+def read_step(text: str) -> tuple[str, ...]:
     """Return a change with its ids from a text of a form."""
     change, *ids = text.split(":")
     if change not in UNDO or not 1 <= len(ids) <= 2 or not all(map(ID.fullmatch, ids)):
@@ -160,7 +162,7 @@ def _apply(page: Page, steps: Sequence[tuple[str, ...]]) -> tuple[list[tuple[str
     done, failures = list[tuple[str, ...]](), list[str]()
     for change, *ids in steps:
         try:
-            _change(page, change, ids)
+            make(page, change, ids)
         except SalienceError as error:
             failures.append(str(error))
         else:
@@ -168,13 +170,17 @@ def _apply(page: Page, steps: Sequence[tuple[str, ...]]) -> tuple[list[tuple[str
     return done, failures
 
 
-def _change(page: Page, change: str, ids: Sequence[str]) -> None:
+def make(page: Page, change: str, ids: Sequence[str]) -> None:
+    """Make one change of `UNDO` to the memories of some ids."""
     match change:
         case "dismiss" | "undo":
             page.call("dismiss", id=ids[0], other_id=ids[1] if len(ids) == 2 else None, undo=change == "undo")
-        case "supersede" | "free":
-            older = ids[1] if change == "supersede" else None
-            page.call("update", id=ids[0], supersedes=older, reason=REASON)
+        case "supersede":
+            page.call("update", id=ids[0], supersedes=ids[1], reason=REASON)
+        case "free":
+            page.call("update", id=ids[0], supersedes=None, reason=REASON)
+            for undo in (False, True):  # decides the relation again, which the update ended
+                page.call("dismiss", id=ids[0], other_id=ids[1], reason=REASON, undo=undo)
         case _:
             page.call(change, id=ids[0], reason=REASON)
 

@@ -14,10 +14,11 @@ from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
 from salience.errors import InputError, SalienceError, Words
-from salience.records import LIKELY, STATUSES, Memory, RecallLogPage, Relation, Version, checks
+from salience.records import STATUSES, Memory, RecallLogPage, Relation, Version, checks
 from salience.records.ids import short_id
 from salience.server.ui import texts, words
 from salience.server.ui.page import Form, Page, Visit
+from salience.server.ui.views import inbox
 from salience.wire.errors import problem_of
 
 router = APIRouter()
@@ -79,7 +80,6 @@ def show(page: Visit, memory_id: str) -> Response:
         conflicts=_conflicts(page, memory),
         may_change=may_change(page, memory),
         may_dismiss=may_change(page, memory) and page.may("dismiss"),
-        LIKELY=LIKELY,
         gained=importance_gained(versions),
         undo=undo(versions),
     )
@@ -137,7 +137,10 @@ def dismiss(page: Visit, memory_id: str, form: Form) -> Response:
     """Remove the relation of a memory to another one, or with `undo` decide it again."""
     other, undo_ = form.get("other", ""), form.get("undo") == "1"
     newer, older = sorted((memory_id, other), reverse=True)
-    page.call("dismiss", id=newer, other_id=older, reason=_reason(form), undo=undo_)
+    if undo_ and page.call("get", id=newer).supersedes == older:  # the other one was confirmed
+        inbox.make(page, "free", (newer, older))
+    else:
+        page.call("dismiss", id=newer, other_id=older, reason=_reason(form), undo=undo_)
     what = "Decided again." if undo_ else f"Dismissed: {short_id(memory_id)} and {short_id(other)} are not related."
     return page.redirect(page.url(f"memory/{memory_id}"), flash=what, undo="" if undo_ else other)
 
@@ -148,7 +151,7 @@ def confirm(page: Visit, memory_id: str, form: Form) -> Response:
     newer, older = memory_id, form.get("older", "")
     page.call("update", id=newer, supersedes=older, reason=_reason(form))
     what = f"Confirmed: {short_id(newer)} replaces {short_id(older)}, which no recall returns any more."
-    return page.redirect(page.url(f"memory/{newer}"), flash=what)
+    return page.redirect(page.url(f"memory/{newer}"), flash=what, undo=older)
 
 
 class _Step:

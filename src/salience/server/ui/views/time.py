@@ -1,9 +1,9 @@
-"""Time: when facts were valid, the store at an instant of the past, and how much happened each day."""
+"""Time: when facts were valid, by texts or by writes; the store at an instant; and how much happened each day."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
 from salience.errors import InputError, NotFoundError
-from salience.records import LIKELY, STATUSES, ActivityDay, Memory, Recall, checks
+from salience.records import LIKELY, STATUSES, ActivityDay, Hit, Memory, checks
 from salience.server.ui.charts import Span
 from salience.server.ui.page import Page, Visit
 from salience.server.ui.views.memory import of_fact
@@ -19,6 +19,8 @@ from salience.server.ui.views.memory import of_fact
 router = APIRouter()
 DAY: Final = timedelta(days=1)
 EPOCH: Final = date(1970, 1, 1)
+EARLIEST: Final = datetime(3, 1, 1, tzinfo=UTC)
+"""Earliest last day of a year of weeks."""
 ROWS: Final = 30
 """Memories on a page."""
 LATEST: Final = 15
@@ -33,9 +35,11 @@ STATES: Final = {
 """State of a memory in a period -> its description."""
 COUNTS: Final = {
     "all": "everything", "created": "stored", "changed": "changed", "forgotten": "forgotten",
-    "recalled": "last recalled",
+    "recalled": "last recalled", "dated": "dated, by their texts",
 }  # fmt: skip
-"""Counts of a day to draw -> their label."""
+"""Counts of a day to draw -> their label; `all` leaves out the last, which counts what is stored again."""
+TIMES: Final = {"texts": "the dates of the texts", "writes": "when it was stored"}
+"""When a memory begins to be valid -> the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,18 @@ def show(page: Visit) -> Response:
         return RedirectResponse(page.here(day=None, as_of=chosen.isoformat()), 303)
     at = instant_of(page.query.get("as_of"), page.now)
     query, fact = page.query.get("q", "").strip(), page.query.get("fact", "").strip()
-    then, now = _answers(page, query, at)
-    histories = _histories(page, [*then, *now])
+    now = page.call("recall", query=query, limit=HITS, dry_run=True) if query else ()
+    histories = _histories(page, [hit.memory.id for hit in now])
+    default = "texts" if 2 * sum(map(is_late, histories)) > len(histories) else "writes"
+    times = checks.choice("times", page.query.get("times") or default, tuple(TIMES))
+    then = now
+    if query and at < page.now:
+        past = {"until": at, "now": at} if times == "texts" else {"as_of": at}
+        then = page.call("recall", query=query, limit=HITS, dry_run=True, **past)
+        histories = _histories(page, [hit.memory.id for hit in (*then, *now)])
+    if times == "texts":
+        histories = [[since_text(first), *later] for first, *later in histories]
+    ranks_then, ranks_now = _ranks(then), _ranks(now)
     periods = validity(histories, page.now)
     start = min((one[0].start for one in periods if one), default=page.now)
     first = min(start, at).astimezone(UTC)
@@ -81,8 +95,8 @@ def show(page: Visit) -> Response:
             found,
             [_span(one, first, span, page.now) for one in found],
             next((one for one in found if one.start <= at and (one.end is None or at < one.end)), None),
-            then.get(versions[-1].id),
-            now.get(versions[-1].id),
+            ranks_then.get(versions[-1].id),
+            ranks_now.get(versions[-1].id),
         )
         for versions, found in zip(histories, periods, strict=True)
     ]
@@ -90,8 +104,12 @@ def show(page: Visit) -> Response:
     bounds = sorted(
         {one.start for row in rows for one in row.periods} | {one.end for row in rows for one in row.periods if one.end}
     )
-    what = checks.choice("count", page.query.get("count", "all"), tuple(COUNTS))
-    days = page.call("activity")
+    most = "dated" if times == "texts" else "all"
+    what = checks.choice("count", page.query.get("count", most), tuple(COUNTS))
+    samples = _samples(histories)
+    latest = max((versions[0].created_at for versions in histories), default=page.now)
+    last = max(min(latest, page.now), EARLIEST) if what == "dated" else page.now
+    days = page.call("activity", until=last + timedelta(microseconds=1))
     return page.render(
         "views/time.html",
         q=query,
@@ -105,11 +123,15 @@ def show(page: Visit) -> Response:
         before=max((one for one in bounds if at - one > timedelta(seconds=1)), default=None),
         after=min((one for one in bounds if one - at > timedelta(seconds=1) and one <= page.now), default=None),
         days=((first.date() - EPOCH).days, (at.date() - EPOCH).days, (page.now.date() - EPOCH).days),
+        times=times,
+        samples=samples,
         STATES=STATES,
+        TIMES=TIMES,
         COUNTS=COUNTS,
         count=what,
         activity=days,
-        weeks=weeks(days, page.now.date(), what),
+        last=last,
+        weeks=weeks(days, last.astimezone(UTC).date(), what),
         months=months(days),
     )
 
@@ -131,17 +153,26 @@ def instant_of(text: str | None, now: datetime) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
 
 
-def _answers(page: Page, query: str, at: datetime) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the ranks of the hits for a question at an instant and now, by id; empty without a question."""
-    if not query:
-        return {}, {}
-    now: Recall = page.call("recall", query=query, limit=HITS, dry_run=True)
-    then: Recall = now if at >= page.now else page.call("recall", query=query, limit=HITS, dry_run=True, as_of=at)
-    return _ranks(then), _ranks(now)
+def is_late(versions: Sequence[Memory]) -> bool:
+    """Return whether a memory was stored more than a day after its text, as those of an earlier history are."""
+    return versions[0].changed_at - versions[0].created_at > DAY
 
 
-def _ranks(recall: Recall) -> dict[str, int]:
-    return {hit.memory.id: place for place, hit in enumerate(recall, 1)}
+def since_text(first: Memory) -> Memory:
+    """Return the first version of a memory as if it had been stored when its text was written."""
+    return replace(first, changed_at=min(first.created_at, first.changed_at))
+
+
+def _samples(histories: Sequence[Sequence[Memory]]) -> dict[str, str]:
+    """Return a question, a fact and a word that memories of the page answer: the fields of the form -> an example."""
+    memories = [versions[-1] for versions in histories]
+    fact = next((one.fact_key for one in memories if one.fact_key), "")
+    name = next((one.entities[0] for one in memories if one.entities), "")
+    return {"q": f"What is known about {name}?" if name else "", "fact": fact, "words": name}
+
+
+def _ranks(hits: Iterable[Hit]) -> dict[str, int]:
+    return {hit.memory.id: place for place, hit in enumerate(hits, 1)}
 
 
 def _histories(page: Page, hits: Iterable[str]) -> list[list[Memory]]:
@@ -270,7 +301,7 @@ def weeks(
 
 
 def _count(day: ActivityDay, what: str) -> int:
-    names = tuple(COUNTS)[1:] if what == "all" else (what,)
+    names = tuple(COUNTS)[1:-1] if what == "all" else (what,)
     return sum(int(getattr(day, name)) for name in names)
 
 

@@ -11,11 +11,12 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from salience.errors import InputError
-from salience.records import BOUNDS, STATUSES, Explanation, Hit, Memory, Recall, ScoreDetail, checks
+from salience.records import BOUNDS, STATUSES, Explanation, Hit, Memory, Recall, Relation, ScoreDetail, checks
 from salience.records.ids import ID, short_id
 from salience.server.ui import question
 from salience.server.ui.page import Form, Page, Visit
 from salience.server.ui.question import NAMES, Question
+from salience.server.ui.views import inbox
 from salience.server.ui.views.profiles import check, with_figures
 from salience.wire import requests
 
@@ -33,6 +34,11 @@ EDITS: Final = {"importance": "Set the importance to {}", "weight": "Set the wei
                 "ttl": "Remove the time to live", "fact_key": "Remove the fact key",
                 "tags": "Set the tags to {}", "supersedes": "Replace {}"}  # fmt: skip
 """Field of a memory that a counterfactual changes -> the label of the button."""
+SETTLED: Final = {
+    "dismiss": "Dismissed. The memory no longer replaces the other one.",
+    "supersede": "Confirmed. No recall returns the older memory any more.",
+}  # fmt: skip
+"""What settles a relation, as in `inbox.UNDO` -> the message after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ def show(page: Visit) -> Response:
             "decided": next((step for step in explanation.path if step.outcome == "fell"), None),
             "recall": recall,
             "rival": rival,
+            "relations": _relations(page, explanation),
             "rows": compared(explanation.score_detail, rival.score_detail if rival else None),
             "change": change,
             "edits": _edits(explanation),
@@ -80,6 +87,13 @@ def show(page: Visit) -> Response:
             "may_change": page.may("update") and _is_own(page, memory),
         },
     )
+
+
+def _relations(page: Page, explanation: Explanation) -> list[tuple[Memory, Relation, Memory]]:
+    """Return the relations among the memory and those that decided, each with its newer and its older memory."""
+    ids = {explanation.id, explanation.by, *explanation.change.get("dismiss", {}).values()} - {None}
+    found = {one.id: one for one in page.call("list", ids=sorted(ids), statuses=STATUSES, limit=len(ids))}
+    return [(one, link, found[link.id]) for one in found.values() for link in one.relations or () if link.id in found]
 
 
 def _find(page: Page, words: str) -> list[Memory]:
@@ -227,10 +241,16 @@ def fix(page: Visit, form: Form) -> Response:
     """Apply the fix of a form to a memory, and return to the explanation."""
     memory_id = form.get("id", "")
     reason = f"dashboard: {page.query.get('q', '')}"[:200].strip()
-    match checks.choice("do", form.get("do", ""), ("edit", "forget", "dismiss", "correct", "replace")):
-        case "dismiss":
-            page.call("dismiss", id=memory_id, other_id=form.get("other_id", ""), reason=reason)
-            flash = "Dismissed. The memory no longer replaces the other one."
+    undo = ""
+    match checks.choice("do", form.get("do", ""), ("edit", "forget", *SETTLED, "undo", "correct", "replace")):
+        case ("dismiss" | "supersede") as change:
+            pair = memory_id, form.get("other_id", "")
+            inbox.make(page, change, pair)
+            flash, undo = SETTLED[change], ":".join((change, *pair))
+        case "undo":
+            made, *ids = inbox.read_step(form.get("steps", ""))
+            inbox.make(page, inbox.UNDO[made], ids)
+            flash = "Undone."
         case "edit":
             changes = {name: _value(name, form[name]) for name in EDITS if name in form}
             page.call("update", id=memory_id, reason=reason, **changes)
@@ -249,7 +269,7 @@ def fix(page: Visit, form: Form) -> Response:
             receipt = page.call("remember", content=content, supersedes=memory.id, **fields, **home)
             target = page.here(memory=receipt.memory.id)
             return page.redirect(target, flash="Stored. It replaces the earlier memory in every recall.")
-    return page.redirect(page.here(), flash=flash)
+    return page.redirect(page.here(), flash=flash, undo=undo)
 
 
 def _value(name: str, text: str) -> Any:
