@@ -73,6 +73,7 @@ Duration = Annotated[timedelta | None, BeforeValidator(length_of_time)]
 _OR_OFF: Final = BeforeValidator(partial(length_of_time, none=OFF))
 Retention = Annotated[timedelta | None, _OR_OFF]
 """A length of time; None: off."""
+_NONE_IF_OFF: Final = BeforeValidator(lambda value: None if value == OFF else value)
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """A list; comma-separated in the environment."""
 
@@ -190,6 +191,12 @@ class Settings(BaseSettings):
     server_port: int = Field(8484, ge=0, le=65_535, description="Port of the server; 0: any free port")
     server_workers: int = Field(1, ge=1, le=256, description="Worker processes")
     server_threads: int = Field(32, ge=1, le=1024, description="Concurrent requests per worker")
+    server_threads_per_key: int = Field(8, ge=1, le=1024, description="Concurrent requests of one API key per worker")
+    server_memory: int = Field(
+        128 * 1024 * 1024,
+        ge=1024,
+        description="Maximum bytes of request bodies in memory per worker; one API key may use a quarter",
+    )
     server_connections: int = Field(800, ge=1, le=1_000_000, description="Maximum connections per worker")
     server_connections_per_address: int = Field(
         400, ge=1, le=1_000_000, description="Maximum connections per worker from one address, or from one proxy"
@@ -203,14 +210,16 @@ class Settings(BaseSettings):
         16 * 1024 * 1024, ge=1024, description="Maximum response with memories, in bytes; exports are not limited"
     )
     server_import_limit: int = Field(1024**3, ge=1024, description="Maximum body of an import, in bytes")
-    server_deadline_ms: float | None = Field(
-        None, gt=0, le=3_600_000, description="Default deadline of a recall, in milliseconds"
+    server_deadline_ms: Annotated[float | None, _NONE_IF_OFF] = Field(
+        10_000, gt=0, le=3_600_000, description="Default deadline of a recall, in milliseconds, or `off`"
     )
     server_hosts: Names = Field(
         (), description="Host names to accept; `*` for any; unset: its own address and loopback"
     )
     server_origins: Names = Field((), description="Web origins allowed to call the server")
-    server_rate: str | None = Field(None, description="Rate limit per API key, such as `600/minute`")
+    server_rate: Annotated[str | None, _NONE_IF_OFF] = Field(
+        "30000/minute", description="Rate limit per API key, such as `600/minute`, or `off`"
+    )
     server_shutdown: float = Field(30.0, gt=0, le=3600, description="Grace period of requests at shutdown, in seconds")
     server_upkeep: Duration = Field(timedelta(minutes=10), description="Interval of upkeep; `forever`: never")
     mcp_tools: str = Field(
@@ -353,7 +362,7 @@ def _plain(name: str, value: Any) -> Plain:
             return masked(value)
         case tuple():
             return tuple(map(masked, value))
-        case None if _OR_OFF in Settings.model_fields[name].metadata:
+        case None if {_OR_OFF, _NONE_IF_OFF} & {*Settings.model_fields[name].metadata}:
             return OFF
         case None if Settings.model_fields[name].annotation == (timedelta | None):
             return FOREVER

@@ -25,6 +25,7 @@ from salience.server.process import ServerConfig, exposing_setting, open_store
 from salience.server.rest.app import Options
 from salience.server.rest.app import app as rest_app
 from salience.server.server import ConnectionLimits, ServerApp, Streams
+from salience.server.shares import Budget, Threads
 from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, Traces, VerbTelemetry
 from salience.server.ui import site as ui
 from salience.server.ui.login import Sessions
@@ -77,13 +78,16 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
             deadline_ms=settings.server_deadline_ms,
         )
         check_rate = rate_limiter(settings.server_rate)
+        threads = Threads(settings.server_threads, settings.server_threads_per_key)
+        budget = Budget(settings.server_memory)
         rest_gate, mcp_gate = (
             Gate(engine, limits, check_rate, VerbTelemetry(counters, traces, surface)) for surface in (None, "mcp")
         )
         endpoint = mcp.Endpoint(
             mcp_gate,
             authenticator,
-            threads=settings.server_threads,
+            threads=threads,
+            budget=budget,
             body_limit=settings.server_body_limit,
             metadata_url=metadata_url,
             tools=tools.chosen(settings.mcp_tools),
@@ -96,7 +100,8 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
                 yield
 
         options = Options(
-            threads=settings.server_threads,
+            threads=threads,
+            budget=budget,
             body_limit=settings.server_body_limit,
             import_limit=settings.server_import_limit,
             hosts=settings.server_hosts,
@@ -120,6 +125,7 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
                 sessions,
                 body_limit=settings.server_body_limit,
                 import_limit=settings.server_import_limit,
+                budget=budget,
                 database=None if settings.url == compose.MEMORY else partial(compose.database, settings.url),
                 metrics=counters,
             )

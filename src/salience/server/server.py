@@ -32,7 +32,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from salience.errors import LimitError
 from salience.server.process import SIGNALLED
 from salience.server.rest.app import HEAD_LIMIT
-from salience.server.rest.responses import RETRY_AFTER, http_problem
+from salience.server.rest.responses import http_problem
+from salience.server.shares import RETRY_AFTER
 from salience.wire.errors import MEDIA_TYPE, to_problem
 
 EVENTS: Final = "text/event-stream"

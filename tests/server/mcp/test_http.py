@@ -19,6 +19,7 @@ from salience.server.auth import Authenticator, create_key
 from salience.server.gate import Gate
 from salience.server.mcp import http
 from salience.server.rest.app import Options
+from salience.server.shares import Threads
 from salience.store.keyring import MemoryKeyring
 from servers import served
 from waiting import PATIENCE
@@ -73,7 +74,7 @@ async def test_many_at_once_are_answered(engine):
         answers.append(await client.call_tool("recall", {"query": "query"}))
 
     engine.remember(TABS)
-    with site(engine, threads=2) as url:
+    with site(engine, threads=Threads(2)) as url:
         async with Client(url) as client, anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(recall, client)

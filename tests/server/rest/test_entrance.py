@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import servers
 from salience.engine import Engine
 from salience.server.rest.app import HEAD_LIMIT, Options, RequestGuard
+from salience.server.shares import Threads
 from waiting import PATIENCE
 
 PAGE = "https://app.example.org"
@@ -142,7 +143,7 @@ def test_the_number_of_threads_is_limited(engine: Engine) -> None:
         yield
         seen.append(0)
 
-    with servers.live(engine, threads=3, lifespan=lifespan):
+    with servers.live(engine, threads=Threads(total=8, per_caller=3), lifespan=lifespan):
         assert seen == [3]
     assert seen == [3, 0]
 

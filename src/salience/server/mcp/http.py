@@ -11,8 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
-import anyio
-from anyio import to_thread
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -25,13 +23,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from salience.errors import AccessError, SalienceError
+from salience.errors import AccessError, LimitError, SalienceError
 from salience.records import RIGHTS
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import DEFAULT, LocalCaller, Tool
 from salience.server.oauth import SCOPE_PREFIX
+from salience.server.shares import RETRY_AFTER, Budget, Threads
 from salience.wire.errors import MEDIA_TYPE, instance, to_problem
 
 PATH: Final = "/mcp"
@@ -47,7 +46,8 @@ class Endpoint:
     """The ASGI application for `Route(PATH, ...)`: authenticates the caller in a thread, then calls the SDK.
 
     Args:
-        threads: maximum number of concurrent calls.
+        threads: where calls work.
+        budget: of the bytes of bodies in memory.
         body_limit: maximum length of a body, bytes.
         metadata_url: of the OAuth metadata; sent to callers without access.
     """
@@ -57,20 +57,23 @@ class Endpoint:
         gate: Gate,
         authenticator: Authenticator,
         *,
-        threads: int = 32,
+        threads: Threads | None = None,
+        budget: Budget | None = None,
         body_limit: int = 8 * 1024 * 1024,
         metadata_url: str | None = None,
         tools: Mapping[str, Tool] = DEFAULT,
     ) -> None:
+        self._threads = Threads() if threads is None else threads
+        self._budget = Budget() if budget is None else budget
+        self._body_limit = body_limit
         self._manager = StreamableHTTPSessionManager(
-            server(lambda request: LocalCaller(gate, request.state.grant), threads, tools),
+            server(lambda request: LocalCaller(gate, request.state.grant), self._threads, tools),
             json_response=True,
             stateless=True,
             max_request_body_size=body_limit,
         )
         self._answer = AuthContextMiddleware(self._manager.handle_request)
         self._authenticate = authenticator.authenticate
-        self._threads = anyio.CapacityLimiter(threads)
         self._challenge = "Bearer" + (f' resource_metadata="{metadata_url}"' if metadata_url else "")
 
     @asynccontextmanager
@@ -86,19 +89,22 @@ class Endpoint:
             return
         try:
             authorization = Headers(scope=scope).get("authorization")
-            # in a thread, because it reads the store
-            grant = await to_thread.run_sync(self._authenticate, authorization, limiter=self._threads)
+            grant = await self._threads.authenticate(self._authenticate, authorization)  # reads the store
+            scope.setdefault("state", {})["grant"] = grant
+            length = Headers(scope=scope).get("content-length", "")
+            size = min(int(length), self._body_limit) if length.isdecimal() and len(length) < 20 else self._body_limit
+            with self._budget.reserve(grant.caller) as take:
+                take(size)
+                # the SDK separates callers by client_id and subject
+                scopes = [SCOPE_PREFIX + right for right in grant.rights]
+                token = AccessToken(token=NO_TOKEN, client_id=grant.caller, subject=grant.tenant, scopes=scopes)
+                await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
         except SalienceError as error:
             details, request_id = to_problem(error), scope.get("state", {}).get("request_id")
             details |= {} if request_id is None else {"instance": instance(request_id)}
             headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
+            headers |= {"Retry-After": str(RETRY_AFTER)} if isinstance(error, LimitError) else {}
             await Response(to_json(details), details["status"], headers, MEDIA_TYPE)(scope, receive, send)
-            return
-        scope.setdefault("state", {})["grant"] = grant
-        # the SDK separates callers by client_id and subject
-        scopes = [SCOPE_PREFIX + right for right in grant.rights]
-        token = AccessToken(token=NO_TOKEN, client_id=grant.caller, subject=grant.tenant, scopes=scopes)
-        await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
 
 def protected_resource(audience: str, issuer: str) -> tuple[str | None, tuple[Route, ...]]:

@@ -13,11 +13,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 import anyio
-import anyio.to_thread
 from mcp import types
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
@@ -26,10 +26,11 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 import salience
-from salience.errors import InputError, SalienceError, shown
+from salience.errors import InputError, LimitError, SalienceError, shown
 from salience.server.mcp import prompts
 from salience.server.mcp.prompts import PROMPTS
 from salience.server.mcp.tools import DEFAULT, TOOLS, Caller, Tool
+from salience.server.shares import Threads
 from salience.wire.errors import problem_of, stack_of
 
 T = TypeVar("T")
@@ -55,17 +56,18 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger("salience.server.mcp")
 
 
-def server(caller_of: Callable[[Any], Caller], threads: int = 32, tools: Mapping[str, Tool] = DEFAULT) -> Server[Any]:
+def server(
+    caller_of: Callable[[Any], Caller], threads: Threads | None = None, tools: Mapping[str, Tool] = DEFAULT
+) -> Server[Any]:
     """Return the SDK's server, for any of its transports.
 
-    `caller_of` returns the caller of an HTTP request; its argument is None over stdio. At most `threads` calls run at a
-    time.
+    `caller_of` returns the caller of an HTTP request; its argument is None over stdio. Calls run in `threads`.
     """
-    limiter = anyio.CapacityLimiter(threads)
+    shares = Threads() if threads is None else threads
 
-    async def in_thread(function: Callable[[*Args], T], *args: *Args) -> T:
-        """Run a function in a thread; once started, it runs to its end."""
-        return await anyio.to_thread.run_sync(function, *args, limiter=limiter)
+    async def in_thread(function: Callable[[Caller, *Args], T], caller: Caller, *args: *Args) -> T:
+        """Run a function in a thread of the caller; once started, it runs to its end."""
+        return await shares.run(caller.name, partial(function, caller, *args))
 
     async def list_tools(context: Context, _: Page) -> types.ListToolsResult:
         caller = caller_of(context.request)
@@ -78,7 +80,10 @@ def server(caller_of: Callable[[Any], Caller], threads: int = 32, tools: Mapping
             more = " The server was started without it: see --tools." if params.name in TOOLS else ""
             named = f"{shown(params.name)}. Tools: {', '.join(tools)}."
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {named}{more}")
-        return await in_thread(_call, tool, caller_of(context.request), params.arguments or {})
+        try:
+            return await in_thread(_call, caller_of(context.request), tool, params.arguments or {})
+        except LimitError as error:  # too many calls of the caller wait
+            return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
 
     async def list_prompts(_: Context, __: Page) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=[prompt.listing for prompt in PROMPTS.values()])
@@ -132,7 +137,7 @@ def server(caller_of: Callable[[Any], Caller], threads: int = 32, tools: Mapping
     )
 
 
-def _call(tool: Tool, caller: Caller, given: dict[str, Any]) -> types.CallToolResult:
+def _call(caller: Caller, tool: Tool, given: dict[str, Any]) -> types.CallToolResult:
     """Return the result of a tool; errors are results too, so that the model can react."""
     try:
         request = tool.request(given, caller.defaults)

@@ -45,6 +45,11 @@ class Caller(Protocol):
     @property
     def defaults(self) -> Mapping[str, str]: ...  # noqa: D102
 
+    @property
+    def name(self) -> str:
+        """Identity of the caller, for limits."""
+        ...
+
     def may(self, verb: Verb) -> bool:
         """Return whether the caller may call a verb; a remote server may still refuse."""
         ...
@@ -62,6 +67,11 @@ class LocalCaller:
     grant: Grant
     defaults: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """Identity of the caller, for limits."""
+        return self.grant.caller
+
     def may(self, verb: Verb) -> bool:
         """Return whether the grant has the rights for a verb."""
         return self.gate.may(self.grant, verb)
@@ -78,6 +88,7 @@ class RemoteCaller:
     client: Any
     defaults: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
+    name: str = ""
 
     def may(self, verb: Verb) -> bool:
         """Return whether a verb is allowed."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import IO, Any, Final, Literal
 
@@ -33,11 +33,16 @@ from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest import openapi, parsing
 from salience.server.rest.responses import ANY_FILE, NDJSON, HttpError, LinesResponse, error_response, result_response
+from salience.server.shares import Budget, Threads
 from salience.verbs import VERBS, Verb
 from salience.wire.errors import stack_of
 
 HEALTH: Final = ("/healthz", "/readyz")
 """Paths for probes, which accept any host and origin because they reveal nothing."""
+LARGE_BODIES: Final = ("remember", "remember_many", "ingest", "update")
+"""Verbs whose bodies hold contents."""
+SMALL_BODY: Final = 256 * 1024
+"""Maximum length of other bodies, bytes: the queries and lists of names of a request."""
 PROBES: Final = 4
 """Maximum number of concurrent checks of the store, in threads of their own."""
 ID_HEADER: Final = "X-Request-ID"
@@ -68,16 +73,18 @@ class Options:
     """Limits and accepted callers of a server.
 
     Attributes:
-        threads: maximum number of concurrent requests; others wait.
+        threads: where requests work.
+        budget: of the bytes of bodies in memory.
         exports: maximum number of concurrent exports; they have threads of their own, because clients may read slowly.
-        body_limit: maximum length of a body, bytes.
+        body_limit: maximum length of a body of a verb that stores many memories, bytes; of others, `SMALL_BODY`.
         import_limit: maximum length of an import, bytes; stored in a temporary file.
         hosts: host names of the server, in addition to its address and loopback; `*` for any.
         origins: web origins, such as `https://example.org`, whose pages may call the server.
         is_open: returns whether callers need no key; if so, requests from proxies are refused.
     """
 
-    threads: int = 32
+    threads: Threads = field(default_factory=Threads)
+    budget: Budget = field(default_factory=Budget)
     exports: int = 4
     body_limit: int = 8 * 1024 * 1024
     import_limit: int = 1024**3
@@ -133,7 +140,8 @@ def app(
 
     @asynccontextmanager
     async def with_threads(application: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = options.threads
+        # the dashboard works in these threads, and has the share of one caller
+        anyio.to_thread.current_default_thread_limiter().total_tokens = options.threads.per_caller
         async with AsyncExitStack() as stack:
             if lifespan is not None:
                 await stack.enter_async_context(lifespan(application))
@@ -158,8 +166,9 @@ def app(
         lifespan=with_threads,
     )
 
-    def authenticate(request: Request) -> Grant:
-        grant = authenticator.authenticate(request.headers.get("authorization"))
+    async def authenticate(request: Request) -> Grant:
+        authorization = request.headers.get("authorization")
+        grant = await options.threads.authenticate(authenticator.authenticate, authorization)
         request.state.grant = grant
         return grant
 
@@ -202,18 +211,32 @@ def app(
 
 
 def _endpoint(
-    gate: Gate, authenticate: Callable[[Request], Grant], options: Options, verbs: tuple[Verb, ...]
-) -> Callable[..., Response]:
+    gate: Gate, authenticate: Callable[[Request], Awaitable[Grant]], options: Options, verbs: tuple[Verb, ...]
+) -> Callable[..., Any]:
     """Return the endpoint for the verbs of one method and path."""
     limiter = anyio.CapacityLimiter(options.exports)
-    read_body = parsing.no_body if parsing.is_in_query(verbs[0]) else parsing.body_within(options.body_limit)
+    threads, limit = options.threads, options.body_limit
+    if not any(verb.name in LARGE_BODIES for verb in verbs):
+        limit = min(limit, SMALL_BODY)
 
-    def respond(request: Request, grant: Grant = Depends(authenticate), body: bytes = Depends(read_body)) -> Response:
-        verb, given = parsing.parse_request(verbs, request, body)
-        request.state.verb = verb.name
-        return result_response(request, verb, _answer(gate, grant, verb, given, parsing.if_match(request, verb)))
+    async def read_body(request: Request, grant: Grant = Depends(authenticate)) -> AsyncIterator[bytes]:
+        if parsing.is_in_query(verbs[0]):
+            yield await parsing.no_body(request)
+            return
+        with options.budget.reserve(grant.caller) as take:  # until the response is sent
+            yield await parsing.body(request, limit, take)
 
-    def export(request: Request, grant: Grant = Depends(authenticate)) -> Response:
+    async def respond(
+        request: Request, grant: Grant = Depends(authenticate), body: bytes = Depends(read_body)
+    ) -> Response:
+        def work() -> Response:
+            verb, given = parsing.parse_request(verbs, request, body)
+            request.state.verb = verb.name
+            return result_response(request, verb, _answer(gate, grant, verb, given, parsing.if_match(request, verb)))
+
+        return await threads.run(grant.caller, work, request.receive)
+
+    async def export(request: Request, grant: Grant = Depends(authenticate)) -> Response:
         request.state.verb = verbs[0].name
         verb, given = parsing.parse_request(verbs, request)
         return LinesResponse(lambda file: gate.call(grant, verb, given.arguments(), file=file), limiter)
@@ -224,10 +247,15 @@ def _endpoint(
         async with parsing.body_on_disk(request, options.import_limit) as file:
             yield file
 
-    def import_(request: Request, grant: Grant = Depends(authenticate), file: IO[bytes] = Depends(lines)) -> Response:
-        request.state.verb = verbs[0].name
-        verb, given = parsing.parse_request(verbs, request)
-        return result_response(request, verb, gate.call(grant, verb, given.arguments(), file=file))
+    async def import_(
+        request: Request, grant: Grant = Depends(authenticate), file: IO[bytes] = Depends(lines)
+    ) -> Response:
+        def work() -> Response:
+            request.state.verb = verbs[0].name
+            verb, given = parsing.parse_request(verbs, request)
+            return result_response(request, verb, gate.call(grant, verb, given.arguments(), file=file))
+
+        return await threads.run(grant.caller, work, request.receive)
 
     return {"export": export, "import_": import_}.get(verbs[0].name, respond)
 

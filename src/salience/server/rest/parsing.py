@@ -62,13 +62,17 @@ async def chunks(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
         yield chunk
 
 
-def body_within(limit: int) -> Callable[[Request], Any]:
-    """Return a dependency that reads the body."""
-
-    async def body(request: Request) -> bytes:
-        return b"".join([chunk async for chunk in chunks(request, limit)])
-
-    return body
+async def body(request: Request, limit: int, take: Callable[[int], None]) -> bytes:
+    """Return the body; `take` reserves memory for its Content-Length, else for each chunk."""
+    length, parts = request.headers.get("content-length", ""), list[bytes]()
+    is_known = length.isdecimal() and len(length) < 20
+    if is_known and int(length) <= limit:
+        take(int(length))
+    async for chunk in chunks(request, limit):
+        if not is_known:
+            take(len(chunk))
+        parts.append(chunk)
+    return b"".join(parts)
 
 
 @asynccontextmanager
@@ -87,7 +91,7 @@ async def body_on_disk(request: Request, limit: int) -> AsyncIterator[IO[bytes]]
 
 
 async def no_body(request: Request) -> bytes:
-    """Raise `InputError` if there is a body; a dependency of routes that take their arguments in the query."""
+    """Raise `InputError` if there is a body: the arguments are in the query."""
     if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
         raise InputError("body", Words("a body"), "Put the arguments in the query.", "is not accepted here")
     return b""

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from tempfile import TemporaryFile
 from typing import IO, Any, Final, cast
 from urllib.parse import urlencode
 
@@ -22,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from salience.errors import AccessError, ForbiddenError, InputError, LimitError, SalienceError, Words
 from salience.records import Memory, Page, RecallLogPage, Receipt
+from salience.server.shares import RETRY_AFTER
 from salience.verbs import VERBS, Verb
 from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
 
@@ -30,10 +32,8 @@ ANY_FILE: Final = ("application/octet-stream", "application/json", "application/
 """Media types of other systems' exports."""
 CREATED: Final = ("created", "superseded", "pending")
 """Receipt statuses of new memories."""
-RETRY_AFTER: Final = 1
-"""Default seconds before a retry."""
 CHUNK: Final = 64 * 1024
-"""Characters per chunk of a streamed response."""
+"""Characters or bytes per chunk of a streamed response."""
 STALLED: Final = 30.0
 """Seconds without progress after which a streamed response is cut off, because other requests wait for its slot."""
 BUFFERED: Final = 4
@@ -119,7 +119,27 @@ def result_response(request: Request, verb: Verb, result: object) -> Response:
         if str(result.version) in tags:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    return Response(to_json(verb.to_json(result)), status, headers, "application/json")
+    body = to_json(verb.to_json(result))
+    kind = Response if len(body) <= CHUNK else SpooledResponse
+    return kind(body, status, headers, "application/json")
+
+
+class SpooledResponse(Response):
+    """A large response, kept on disk and sent in chunks: clients that read slowly hold no memory."""
+
+    def __init__(self, content: bytes, status: int, headers: Mapping[str, str], media_type: str) -> None:
+        super().__init__(None, status, {**headers, "Content-Length": str(len(content))}, media_type)
+        self._file = TemporaryFile()  # noqa: SIM115 - closed once it is sent
+        self._file.write(content)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response; `send` waits for the client."""
+        with self._file as file:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            file.seek(0)
+            while chunk := file.read(CHUNK):  # from the cache of the system
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
 
 
 class _Pipe:

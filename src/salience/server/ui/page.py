@@ -179,6 +179,10 @@ def _page(request: Request) -> Page:
     return Page(request, site, session)
 
 
+DASHBOARD: Final = "dashboard"
+"""Name that all forms share for limits: a login has no key yet."""
+
+
 async def read_form(request: Request) -> QueryParams:
     """Return the fields of a form; a field may be repeated.
 
@@ -187,7 +191,9 @@ async def read_form(request: Request) -> QueryParams:
         LimitError: the body is too long.
     """
     parsing.require_media_type(request, ("application/x-www-form-urlencoded",))
-    body = b"".join([chunk async for chunk in parsing.chunks(request, request.app.state.site.body_limit)])
+    site: Site = request.app.state.site
+    with site.budget.reserve(DASHBOARD) as take:
+        body = await parsing.body(request, site.body_limit, take)
     try:
         return QueryParams(body.decode())
     except UnicodeDecodeError:

@@ -30,6 +30,7 @@ from salience.server.gate import Gate, rate_limiter
 from salience.server.metrics import Metrics
 from salience.server.rest.app import NO_TELEMETRY
 from salience.server.rest.responses import HttpError
+from salience.server.shares import Budget
 from salience.server.ui import charts, login, texts
 from salience.server.ui.login import Sessions
 from salience.server.ui.page import (
@@ -55,7 +56,7 @@ _HEADERS: Final = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-FORM_LIMIT: Final = 8 * 1024 * 1024
+FORM_LIMIT: Final = 1024 * 1024
 IMPORT_LIMIT: Final = 1024**3
 LOGIN_RATE: Final = "30/minute"
 """Maximum rate of logins from one address."""
@@ -75,6 +76,7 @@ class Site:
         sessions: of the callers.
         templates: the Jinja environment.
         body_limit, import_limit: maximum length of a form, and of an import, bytes.
+        budget: of the bytes of bodies in memory.
         database: opens the database of the store for its operator; None for a store in memory.
         metrics: of the server, if it has any.
     """
@@ -84,6 +86,7 @@ class Site:
     templates: jinja2.Environment
     body_limit: int
     import_limit: int
+    budget: Budget
     database: Callable[[], Database] | None
     metrics: Metrics | None
 
@@ -94,6 +97,7 @@ def app(
     *,
     body_limit: int = FORM_LIMIT,
     import_limit: int = IMPORT_LIMIT,
+    budget: Budget | None = None,
     database: Callable[[], Database] | None = None,
     metrics: Metrics | None = None,
 ) -> FastAPI:
@@ -112,7 +116,16 @@ def app(
             LoginRequiredError: _to_login,
         },
     )
-    application.state.site = Site(gate, sessions, environment(), body_limit, import_limit, database, metrics)
+    application.state.site = Site(
+        gate,
+        sessions,
+        environment(),
+        min(body_limit, FORM_LIMIT),
+        import_limit,
+        Budget() if budget is None else budget,
+        database,
+        metrics,
+    )
     application.state.check_login_rate = rate_limiter(LOGIN_RATE)
     application.include_router(_router)
     for view in VIEWS:
