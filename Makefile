@@ -1,7 +1,7 @@
 # make demo              the main use case on a local file
 # make test              lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
 # make test-all          the slow tests too: PostgreSQL, several processes, kill -9, servers, every surface, Node; the fast ones unless they passed already
-# make test-frameworks   the adapters of Strands and CrewAI, which need an environment without the server; part of test-all
+# make test-frameworks   the adapters of frameworks, those of Strands and CrewAI in an environment without the server; part of test-all
 # make lint              format, lint rules, types, layers
 # make client            clients/typescript/src/schema.ts: the types of the TypeScript client, from the OpenAPI document of the server
 # make bench             docs/figures/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
@@ -39,20 +39,25 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
-.PHONY: client docs docs-release reference demo test test-all test-frameworks lint relations bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
+PYTEST := SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore tests/integrations
+
+.PHONY: client docs docs-release reference demo test test-all test-slow test-frameworks lint relations bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
 
 test: lint
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PYTEST) -m "not slow"
 	touch $(VENV)/.tested
 
 test-all: $(VENV)/.tested $(FRAMEWORKS)/.installed
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow
-	$(MAKE) test-frameworks
+	$(MAKE) -j 2 test-slow test-frameworks
 
-test-frameworks: $(VENV)/.dev $(FRAMEWORKS)/.installed
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m slow
+
+test-frameworks: $(VENV)/.dev $(FRAMEWORKS)/.installed # by one process, since importing the frameworks takes seconds
+	$(BIN)/pytest tests/integrations
 	SALIENCE_TEST_COMMAND=$(abspath $(BIN))/salience $(FRAMEWORKS)/bin/pytest tests/integrations/test_strands.py tests/integrations/test_crewai.py
 	$(FRAMEWORKS)/bin/pytest tests/integrations/test_pages.py -k "strands or crewai"
 	$(FRAMEWORKS)/bin/mypy -p salience.integrations.strands -p salience.integrations.crewai

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 from hypothesis import settings
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.util import LRUCache
 
 import salience
 from salience.engine import Engine
@@ -28,6 +31,14 @@ settings.register_profile("thorough", deadline=None)  # pytest --hypothesis-prof
 settings.register_profile("brief", deadline=None, max_examples=40)
 settings.load_profile("brief")
 __all__ = ["database", "postgres"]  # fixtures for every test
+
+_STATEMENTS = LRUCache(10_000)
+# SQLAlchemy compiles each statement again for each store that a test opens, which took a third of the tests' time
+sqlalchemy.Engine._compiled_cache = property(lambda _: _STATEMENTS, lambda _, own: None)  # type: ignore[assignment]
+DefaultDialect.__hash__ = lambda dialect: hash(type(dialect))  # type: ignore[method-assign]
+DefaultDialect.__eq__ = lambda one, other: (  # type: ignore[method-assign]
+    type(one) is type(other) and one.server_version_info == getattr(other, "server_version_info", None)
+)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # those that are started here are to be interrupted

@@ -126,7 +126,7 @@ class Chat:
 
         completion = self._client().chat.completions.create(
             model=self._model,
-            messages=messages,  # type: ignore[arg-type]
+            messages=messages,
             extra_headers={"Authorization": openai.Omit()} if self._is_open else None,
         )
         answer: object = completion.choices[0].message.content
