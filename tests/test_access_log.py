@@ -237,6 +237,7 @@ if sys.argv[2] == "fork":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["end", "fork"])
 def test_a_process_that_ends_without_closing_loses_nothing(tmp_path, how):
     path = tmp_path / "memory.db"
@@ -269,6 +270,7 @@ memory.recall("one", min_score=0.0)
 """
 
 
+@pytest.mark.slow
 def test_a_store_that_nobody_closed_is_one_file_when_the_process_has_ended(tmp_path):
     subprocess.run([sys.executable, "-c", UNCLOSED, tmp_path / "agent.db"], check=True)
     assert [file.name for file in tmp_path.iterdir()] == ["agent.db"]

@@ -131,6 +131,7 @@ def run(dsn, *arguments, code=0):
     return result.output
 
 
+@pytest.mark.slow
 def test_the_database_is_made_upgraded_by_its_owner_and_worked_on_by_the_application(made, compose):
     owner, agents = made.dsn("memory", "salience_owner"), made.dsn("memory", "agents")
     assert "has no tables yet" in run(agents, "db", "status", code=1)

@@ -8,6 +8,7 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -42,6 +43,7 @@ NAMED = WORDS.filter(lambda word: word != ANY.value)  # which is no name, but ev
 COORDINATE = st.none() | NAMED
 
 
+@cache
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for a kind of value, read off the annotations as the wire reads it."""
     origin, inner = get_origin(kind), get_args(kind)

@@ -465,6 +465,7 @@ def bare():
         yield running, dsn
 
 
+@pytest.mark.slow
 def test_an_owner_who_makes_no_roles_works_and_says_what_is_left(bare, opened):
     running, dsn = bare
     with psycopg.connect(dsn, autocommit=True) as superuser:
@@ -486,6 +487,7 @@ def test_an_owner_who_makes_no_roles_works_and_says_what_is_left(bare, opened):
     assert len(listed(opened(dsn))) == 1
 
 
+@pytest.mark.slow
 def test_who_makes_roles_says_so_once(bare):
     _, dsn = bare
     assert f"made the role {APP}" in upgraded(dsn).done

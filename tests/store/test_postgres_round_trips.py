@@ -70,6 +70,7 @@ def test_a_recall_of_many_memories_sends_few_statements(large, query):
     assert len(sent_by(wire, lambda: memory.context(query, budget_tokens=200, **ANN))) <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store", "most"), [("small", 13), ("large", 18)])
 def test_a_write_sends_few_statements_and_each_of_them_names_the_tenant(store, most, request):
     memory, wire = request.getfixturevalue(store)

@@ -37,6 +37,7 @@ def memory(place):
         yield memory
 
 
+@pytest.mark.slow
 def test_of_several_processes_with_one_key_one_writes(memory, place):
     id = memory.remember("The crocus blooms").memory.id
     command = [sys.executable, "-W", "error", "-c", ASKING, place, id]

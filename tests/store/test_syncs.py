@@ -47,6 +47,7 @@ def syncs(work):
 
 counter = ctypes.CDLL(None)
 engine = salience.connect(sys.argv[1], embedder=PlantedEmbedder())
+engine.services.access_log._linger = 3600.0
 engine.remember("The first write begins the log.")
 """
 
@@ -62,19 +63,20 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-@pytest.mark.parametrize(
-    ("work", "expected"),
-    [
-        ("[engine.remember(f'The door has code {number}.') for number in range(5)]", 5),
-        ("engine.remember_many([salience.Draft(content=f'The door has code {number}.') for number in range(100)])", 1),
-        ("engine.ingest([{'content': 'Hello.', 'speaker': 'Ann'}], session_id='s')", 1),
-        ("engine.recall('first write')", 0),  # what it counts is written later
-        ("[engine.recall('first write'), engine.services.access_log.flush()]", 1),
-    ],
-    ids=["five writes", "a hundred in a call", "a turn", "a recall", "a recall and what it counts"],
-)
-def test_a_write_waits_for_the_disk_once(counter, tmp_path, work, expected):
-    command = [sys.executable, "-c", f"{BEGIN}print(syncs(lambda: {work}))", str(tmp_path / "agent.db")]
+WORK = {
+    "five writes": "[engine.remember(f'The door has code {number}.') for number in range(5)]",
+    "a hundred in a call": "engine.remember_many([salience.Draft(content=f'Door {number}.') for number in range(100)])",
+    "a turn": "engine.ingest([{'content': 'Hello.', 'speaker': 'Ann'}], session_id='s')",
+    "a recall": "engine.recall('first write')",  # what it counts is written later
+    "what it counts": "engine.services.access_log.flush()",
+}
+
+
+def test_a_write_waits_for_the_disk_once(counter, tmp_path):
+    counts = ", ".join(f"syncs(lambda: {work})" for work in WORK.values())
+    command = [sys.executable, "-c", f"{BEGIN}print({counts})", str(tmp_path / "agent.db")]
     settings = {**os.environ, "LD_PRELOAD": str(counter)}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=settings, timeout=PATIENCE)
-    assert int(done.stdout) == expected
+    assert dict(zip(WORK, map(int, done.stdout.split()), strict=True)) == {
+        "five writes": 5, "a hundred in a call": 1, "a turn": 1, "a recall": 0, "what it counts": 1
+    }  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from salience import ANY, NotFoundError, OutOfScope, Scope
 
-pytestmark = pytest.mark.every_surface
+pytestmark = pytest.mark.every_store
 
 
 @pytest.fixture

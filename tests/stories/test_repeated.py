@@ -10,7 +10,7 @@ import salience
 from salience.errors import InputError
 from salience.rank import profiles
 
-pytestmark = pytest.mark.every_surface
+pytestmark = pytest.mark.every_store
 
 TEXT = "Mira drinks green tea"
 

@@ -108,6 +108,7 @@ def test_what_fails_ahead_is_left_to_the_first_recall(target):
     engines.warm_in_background(memory).join(PATIENCE)  # one that is closed
 
 
+@pytest.mark.slow
 def test_a_process_may_end_while_the_model_loads(target):
     code = f"import salience; salience.connect({str(target)!r}, warm=True)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -95,7 +95,7 @@ NOTES: Final = {
     "Colon": "---\ntitle: Foo: bar\n---\nBody",
     "Template": "---\ncreated: {{date}}\n---\nBody",
     "Bomb": "---\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n---\nBody",
-    "Deep": f"---\na: {'[' * 1200}\n---\nBody",
+    "Deep": f"---\na: {'[' * 600}\n---\nBody",
     "Escape": '---\na: "\\UFFFFFFFF"\n---\nBody',
     "20260306": "A day without hyphens",
     "202603061230 Call": "A time",

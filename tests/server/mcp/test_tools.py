@@ -474,7 +474,7 @@ async def test_results_above_the_limit_are_errors(engine):
     ("tools", "text"), [("default", "The query of the shop is long. "), ("all", "询问商店的问题很长。")]
 )
 async def test_answers_fit_the_limit_of_a_client(opened, engine, tokens, tools, text):
-    engine.remember_many([{"content": f"{number} {text * 250}"} for number in range(60)])
+    engine.remember_many([{"content": f"{number} {text * 120}"} for number in range(60)])
     last = engine.remember(f"query {text * 2_000}").memory
     async with opened(tools=tools) as client:
 

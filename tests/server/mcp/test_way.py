@@ -11,7 +11,7 @@ from mcp.client.stdio import stdio_client
 
 from mcp_servers import COMMAND, TABS, surroundings, text_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def test_what_one_session_remembers_the_next_recalls(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final, get_args
 
@@ -67,7 +68,8 @@ _ALWAYS: Final = (400, 401, 403, 422, 429, 500, 503)
 _ETAG: Final = '(W/)?"[!#-~]*"'
 
 
-def operation(verbs: Sequence[Verb]) -> Json:
+@cache
+def operation(verbs: tuple[Verb, ...]) -> Json:
     """Return the arguments of `add_api_route` that describe the verbs of one method and path."""
     first = verbs[0]
     names = {name for verb in verbs for name in verb.request.model_fields}
