@@ -24,6 +24,7 @@
 # make reference         docs/reference: settings, commands, requests, profiles and Python API, from the code
 # make dist              dist/: the wheel and the sdist of the last commit, built twice, compared and checked
 # make install-check     the wheel in an empty environment: seconds, megabytes, first recall; dist/*.cdx.json, its SBOM (PYTHONS)
+# make lock              deploy/requirements*.txt: the packages of the image and of its build, each by version and hash
 # make soak              every verb in random order, compared with a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
@@ -41,7 +42,7 @@ JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for
 
 PYTEST := SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore tests/integrations
 
-.PHONY: client docs docs-release reference demo test test-all test-slow test-frameworks lint relations bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check clean
+.PHONY: client docs docs-release reference demo test test-all test-slow test-frameworks lint relations bench bench-everyday bench-postgres thresholds ablation confidence torture torture-postgres torture-server fuzz bench-server bench-dashboard startup soak screenshots dist install-check lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -147,6 +148,11 @@ dist: $(VENV)/.dist
 install-check: dist
 	$(BIN)/python -m bench.install dist/*.whl --pythons $(PYTHONS) --sbom "$$(echo dist/*.tar.gz | sed 's/\.tar\.gz$$/.cdx.json/')"
 	$(BIN)/python -m bench.install dist/*.whl --lowest
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --no-header --no-annotate
+lock: $(VENV)/.dist
+	$(LOCK) pyproject.toml --extra server --extra postgres --output-file deploy/requirements.txt
+	echo hatchling | $(LOCK) - --output-file deploy/requirements-build.txt
 
 soak: $(VENV)/.dev
 	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 import subprocess
 import sys
@@ -67,6 +68,45 @@ def test_every_variable_that_is_named_is_a_setting(root, place):
 
 IN_PROSE = {"SALIENCE_PORT"}
 """What Kubernetes would set; a comment says why it does not."""
+
+
+def test_actions_are_named_by_commit_and_images_by_digest(root, deploy):
+    workflows = "".join(file.read_text() for file in (root / ".github" / "workflows").glob("*.yml"))
+    actions = re.findall(r"uses: (.*)", workflows)
+    assert len(actions) > 10
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action) for action in actions)
+    files = "".join((deploy / name).read_text() for name in ("Dockerfile", "compose.yaml"))
+    images = re.findall(r"^(?:FROM|\s+image:|\s+container:) (?!salience:)(\S+)", files + workflows, re.MULTILINE)
+    assert len(images) == 5
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
+
+
+def test_updates_of_everything_that_is_pinned_are_proposed(root):
+    proposed = yaml.safe_load((root / ".github" / "dependabot.yml").read_text())["updates"]
+    assert {(one["package-ecosystem"], one["directory"]) for one in proposed} == {
+        ("github-actions", "/"), ("docker", "/deploy"), ("docker-compose", "/deploy"), ("pip", "/deploy"),
+        ("npm", "/clients/typescript"),
+    }  # fmt: skip
+
+
+def test_a_release_gets_the_software_bill_of_materials(root):
+    jobs = yaml.safe_load((root / ".github" / "workflows" / "publish.yml").read_text())["jobs"]
+    steps = jobs["attach"]["steps"]
+    assert any("gh release upload" in step.get("run", "") and ".cdx.json" in step["run"] for step in steps)
+    assert jobs["attach"]["permissions"] == {"contents": "write"}
+
+
+def test_the_service_may_do_little(deploy):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(deploy / "salience.service")
+    service = dict(unit["Service"])
+    shut = {name for name in service if name.startswith(("Protect", "Private", "Restrict"))}
+    assert len(shut) == 15
+    assert service["CapabilityBoundingSet"] == ""
+    assert service["SystemCallErrorNumber"] == "EPERM"
+    assert {service[name] for name in shut} <= {"yes", "strict", "invisible", "AF_INET AF_INET6 AF_UNIX"}
+    assert int(service["TimeoutStopSec"]) > settings.Settings.model_fields["server_shutdown"].default
 
 
 def test_the_images_are_of_this_version(deploy):

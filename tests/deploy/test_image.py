@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import typer
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from salience.cli import app
 from waiting import PATIENCE
@@ -47,9 +49,26 @@ def test_the_extras_are_those_of_the_package(steps, root):
 
 def test_python_is_one_that_the_package_names(steps, root):
     images = {rest.split()[0] for rest in of(steps, "FROM")}
-    (version,) = {re.fullmatch(r"python:(\d\.\d+)(-slim)?", image)[1] for image in images}
+    (version,) = {re.fullmatch(r"python:(\d\.\d+)(-slim)?@sha256:[0-9a-f]{64}", image)[1] for image in images}
     classifiers = tomllib.loads((root / "pyproject.toml").read_text())["project"]["classifiers"]
     assert f"Programming Language :: Python :: {version}" in classifiers
+
+
+def test_the_lock_has_a_hash_of_every_package_that_the_image_and_its_build_need(steps, root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    (extras,) = (rest.removeprefix("EXTRAS=").split(",") for rest in of(steps, "ARG"))
+    optional = project["project"]["optional-dependencies"]
+    wanted = [*project["project"]["dependencies"], *(one for extra in extras for one in optional[extra])]
+    for file, requirements in (("", wanted), ("-build", project["build-system"]["requires"])):
+        lines = (root / "deploy" / f"requirements{file}.txt").read_text().replace("\\\n", "").splitlines()
+        assert all(re.search(r"==\S+ .*--hash=sha256:[0-9a-f]{64}", line) for line in lines)
+        locked = {canonicalize_name(name): version for name, version in (
+            re.match(r"([^=]+)==(\S+)", line).groups() for line in lines
+        )}  # fmt: skip
+        for requirement in map(Requirement, requirements):
+            assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)], prereleases=True)
+    installs = [rest for rest in of(steps, "RUN") if "--requirement" in rest]
+    assert [rest.count("--require-hashes") == rest.count("--requirement ") for rest in installs] == [True]
 
 
 def test_it_runs_as_a_user_by_number_and_starts_the_command_itself(steps):
