@@ -44,6 +44,7 @@ def test_a_program_finds_a_planted_fault(command, tmp_path):
         "torture_server leaks --seconds 1 --threads 2 --workers 1",
         "torture_server timing --rounds 10 --memories 20",
         "torture_postgres tenants --count 20 --threads 2",
+        "resident --operations 20 --memories 10 --allowed 500",
     ],
 )
 def test_a_program_finds_no_fault_that_is_not_there(command, tmp_path):
