@@ -248,6 +248,7 @@ ProfileName = Annotated[
     Json(str, NAME.schema, model="ProfileText"),
     "ranking profile: a name, or one of your own",
 ]
+BuiltIn = Annotated[str, NAME, "ranking profile, by name; default: the connection's"]
 MinScore = Annotated[float, number(0, 100), "minimum score, on the profile's scale"]
 Uncounted = Annotated[bool, "do not update counters"]
 AsOf = Annotated[checks.Instant, INSTANT, "answer as of this time (2026-05-01, 2d)"]
@@ -274,6 +275,9 @@ Where = Annotated[
 
 # Conditions of listings.
 
+FadingIds = Annotated[Names, listed(ID), "the memories, by their ids, whole or their last 8 characters"]
+DaysAhead = Annotated[float, number(0, 36_500), "days ahead"]
+Steps = Annotated[int, whole(2, 1000), "number of values"]
 Ids = Annotated[Names, listed(ID), "only memories with these ids, whole or their last 8 characters"]
 Words = Annotated[Names, listed(TEXT), "only memories whose text contains all of these words"]
 Naming = Annotated[Names, listed(NAME), "only memories naming one of these entities"]

@@ -16,6 +16,7 @@ from salience import explain as explanations
 from salience import keywords, listing, remember
 from salience import recall as recalls
 from salience.errors import InputError, Words
+from salience.explain.profiles import curves, describe
 from salience.explain.scores import scores
 from salience.help import TOPICS
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
@@ -34,6 +35,7 @@ from salience.records import (
     ChangesPage,
     ConsolidateReport,
     Context,
+    DecayCurve,
     DoctorReport,
     Draft,
     Erased,
@@ -42,6 +44,7 @@ from salience.records import (
     Filter,
     Memory,
     Page,
+    Profiles,
     Query,
     Recall,
     RecallLogPage,
@@ -267,6 +270,17 @@ class Engine(Verbs):
         scope, accepts, options = self._selected(given)
         request = Query(text=query, scope=scope, filter=accepts, **options)
         return scores(self._flushed, self._profile(profile, weights), request)
+
+    def _decay(
+        self, ids: Names, *, profile: ProfileLike | None, days: float, steps: int, **where: Any
+    ) -> tuple[DecayCurve, ...]:
+        services, chosen = self._flushed, self._profile(profile)
+        found = services.store.fetch(self._scope(where), checks.names("ids", ids))
+        ahead, count = checks.number("days", days, 0.0, 36_500.0), checks.whole("steps", steps, 2, 1000)
+        return curves(found, chosen, services.clock(), ahead, count)
+
+    def _profiles(self) -> Profiles:
+        return describe(self.profile)
 
     def _context(self, query: str, *, budget_tokens: int, profile: ProfileLike | None, **given: Any) -> Context:
         scope, accepts, options = self._selected(given)

@@ -13,6 +13,8 @@ recall(query)                find the few memories that matter now, with the par
 recall_many(queries)         the same for several questions at once, faster than one by one
 scores(query)                the scores of all memories, and the best that recall does not return
 explain(query, id)           why a memory is or is not in the answer: the stage, the numbers, what would change it
+decay(ids)                   how the scores of memories fade with age under a profile
+profiles                     the ranking profiles: signals, weights, stages, decay
 graph_recall(query)          find memories by similarity and by the entities that the query names
 context(query)               bootstrap memories and hits, quoted as data, within budget_tokens
 get / update / forget (id)   read a memory; change it (the previous version is kept); hide it from every recall

@@ -566,6 +566,30 @@ class Verbs:
         Nothing is changed. `explain` says why one of them is not returned.
         """
 
+    @verb("GET /v1/decay", "read", tag="recall", result_key="curves")
+    def decay(
+        self,
+        ids: args.FadingIds,
+        *,
+        profile: args.BuiltIn | None = None,
+        days: args.DaysAhead = 30.0,
+        steps: args.Steps = 25,
+        environment: args.Environment = "default",
+        project: args.Project | None = None,
+        user_id: args.UserId | None = None,
+        agent_id: args.AgentId | None = None,
+        session_id: args.SessionId | None = None,
+        scope: args.Level | None = None,
+    ) -> tuple[records.DecayCurve, ...]:
+        """Return how the scores of live memories fade with age, if no recall returns the memories meanwhile.
+
+        Ids of which no visible memory is live are left out.
+        """
+
+    @verb("GET /v1/profiles", "read", tag="recall")
+    def profiles(self) -> records.Profiles:
+        """Return the ranking profiles with their signals, weights, stages and decay."""
+
     @verb("POST /v1/context", "read", tag="recall", ranks=True)
     def context(
         self,
@@ -1026,6 +1050,8 @@ class AsyncVerbs:
     graph_recall = coroutine(Verbs.graph_recall)
     explain = coroutine(Verbs.explain)
     scores = coroutine(Verbs.scores)
+    decay = coroutine(Verbs.decay)
+    profiles = coroutine(Verbs.profiles)
     context = coroutine(Verbs.context)
 
     list = coroutine(Verbs.list)

@@ -20,6 +20,7 @@ CASES = {
     "graph-recall": ["graph-recall", "What does Alice prefer?", "--user", "alice"],
     "explain": ["explain", "query", "ALICE", "--user", "alice"],
     "scores": ["scores", "query", "--user", "alice"],
+    "decay": ["decay", "ALICE", "--user", "alice"],
     "context": ["context", "query", "--user", "alice"],
     "get": ["get", "ALICE", "--user", "alice"],
     "update": ["update", "ALICE", "--importance", "0.9", "--user", "alice"],

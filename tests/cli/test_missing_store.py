@@ -12,7 +12,7 @@ READING = {
     "end-session": ["end-session", "monday"], "consolidate": ["consolidate"], "reflect": ["reflect"],
     "upkeep": ["upkeep"], "review": ["review"], "dismiss": ["dismiss", "feedbeef", "feedbee1"],
     "changes": ["changes"], "activity": ["activity"], "scores": ["scores", "query"], "facets": ["facets"],
-    "sessions": ["sessions"],
+    "sessions": ["sessions"], "decay": ["decay", "feedbeef"],
 }  # fmt: skip
 
 

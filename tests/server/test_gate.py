@@ -104,6 +104,7 @@ ARGUMENTS = {
     "context": {"query": "tea"},
     "explain": {"query": "tea"},
     "scores": {"query": "tea"},
+    "decay": {"ids": ["0badcafe"]},
     "erase": {"user_id": "alice"},
 }
 """Arguments of each verb, without the id of its memory."""

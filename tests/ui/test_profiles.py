@@ -9,6 +9,7 @@ import pytest
 
 from dashboards import assert_accessible, assert_fits
 from salience.errors import InputError
+from salience.explain.profiles import describe
 from salience.rank import profiles
 from salience.server.ui.views.profiles import check, drawn, line_of, moves
 
@@ -41,10 +42,11 @@ def test_a_page_of_a_profile_has_every_signal_stage_and_its_text(client, name):
 
 
 def test_shares_of_a_sum_are_those_of_its_weights():
-    drawing = drawn(profiles.load("memlayer"))
+    known = describe(profiles.load("salience"))
+    drawing = drawn(profiles.load("memlayer"), known)
     assert [round(part.share, 2) for part in drawing.sums] == [0.7, 0.2, 0.1]
     assert drawing.formula == "0.7 cosine + 0.2 recency + 0.1 importance"
-    assert drawn(profiles.load("mememory")).formula == "similarity x scope_weight x weight x temporal_decay"
+    assert drawn(profiles.load("mememory"), known).formula == "similarity x scope_weight x weight x temporal_decay"
 
 
 @pytest.mark.parametrize(

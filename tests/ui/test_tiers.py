@@ -10,7 +10,6 @@ from datetime import timedelta
 import pytest
 
 from dashboards import csrf_of
-from salience.server.ui import decay
 from salience.server.ui.views import tiers
 
 DAY = timedelta(days=1)
@@ -84,7 +83,7 @@ def test_curves_are_those_of_each_fading_profile(client, engine, clock):
     ids = [one.id for one in fill(engine, clock)[:2]]
     text = client.get(f"/ui/tiers?id={ids[1]}&id={ids[0]}&days=7").text
     first, second = plots(text)
-    assert [one["label"] for one in first["series"]] == list(decay.profiles_that_fade())
+    assert [one["label"] for one in first["series"]] == ["mememory", "memlayer", "zeromemory", "memorysync", "cmm"]
     assert (first["x"][0], first["x"][-1], len(first["x"])) == (0, 7, tiers.STEPS)
     assert all(len(one["values"]) == tiers.STEPS for plot in (first, second) for one in plot["series"])
     values = {one["label"]: one["values"] for one in first["series"]}["zeromemory"]

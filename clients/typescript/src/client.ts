@@ -16,6 +16,7 @@ import type {
   ConsolidateRequest,
   Context,
   ContextRequest,
+  DecayCurve,
   DismissRequest,
   DraftLine,
   EndSessionRequest,
@@ -30,6 +31,7 @@ import type {
   Message,
   Page,
   Problem,
+  Profiles,
   Recall,
   RecallLogPage,
   RecallManyRequest,
@@ -242,6 +244,20 @@ export class Salience {
     options: CallOptions = {},
   ): Promise<Scores> {
     return (await this.#send("scores", { ...fields, query }, options)).data;
+  }
+
+  /** Returns how the scores of memories fade with age. */
+  async decay(
+    ids: readonly string[],
+    filter: Omit<Query<"decay">, "ids"> = {},
+    options: CallOptions = {},
+  ): Promise<DecayCurve[]> {
+    return (await this.#send("decay", { ...filter, ids: [...ids] }, options)).data.curves;
+  }
+
+  /** Returns the ranking profiles with their signals, weights, stages and decay. */
+  async profiles(options: CallOptions = {}): Promise<Profiles> {
+    return (await this.#send("profiles", {}, options)).data;
   }
 
   /** Returns one memory. */

@@ -216,6 +216,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/decay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return how the scores of live memories fade with age, if no recall returns the memories meanwhile.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["decay"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the ranking profiles with their signals, weights, stages and decay.
+         * @description Needs a key with the right `read`.
+         */
+        get: operations["profiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/context": {
         parameters: {
             query?: never;
@@ -536,26 +576,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/profiles": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Profiles
-         * @description Return the built-in profiles.
-         */
-        get: operations["profiles"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -610,28 +630,6 @@ export interface components {
              * @enum {string}
              */
             status: "ok" | "degraded";
-        };
-        /**
-         * ProfileInfo
-         * @description A built-in profile.
-         */
-        ProfileInfo: {
-            /** Name */
-            name: string;
-            /** Summary */
-            summary: string;
-            /** Limit */
-            limit: number;
-            /** Toml */
-            toml: string;
-        };
-        /**
-         * ProfileList
-         * @description The built-in profiles.
-         */
-        ProfileList: {
-            /** Profiles */
-            profiles: components["schemas"]["ProfileInfo"][];
         };
         /** @description The result of a write, which is durable when the receipt is returned. */
         Receipt: {
@@ -860,6 +858,57 @@ export interface components {
             stage: string;
             score: number;
             rank: number | null;
+        };
+        /** @description How the score of a memory fades: the share that its age leaves, [0, 1], at equal steps from now on. */
+        DecayCurve: {
+            id: string;
+            values: number[];
+        };
+        /** @description The ranking profiles, and the signals and stages of which profiles are made. */
+        Profiles: {
+            profiles: components["schemas"]["ProfileInfo"][];
+            signals: components["schemas"]["SignalInfo"][];
+            stages: components["schemas"]["StageInfo"][];
+        };
+        /** @description A ranking profile. */
+        ProfileInfo: {
+            name: string;
+            summary: string;
+            limit: number;
+            toml: string | null;
+            is_default: boolean;
+            signals: components["schemas"]["ProfileSignal"][];
+            stages: string[];
+            stage_parameters: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
+            decay: number[];
+        };
+        /** @description A signal of a profile: its label in `score_detail`, its name, how it counts, and its parameters. */
+        ProfileSignal: {
+            label: string;
+            signal: string;
+            /** @enum {string} */
+            combine: "sum" | "product";
+            weight: number;
+            parameters: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description A signal that a profile can use: its meaning, the range of its values, and whether it favours recent memories. */
+        SignalInfo: {
+            name: string;
+            meaning: string;
+            low: number;
+            high: number;
+            decays: boolean;
+        };
+        /** @description A stage that a profile can use, and its meaning. */
+        StageInfo: {
+            name: string;
+            meaning: string;
         };
         /** @description Memories as text for a prompt. */
         Context: {
@@ -2610,8 +2659,6 @@ export interface components {
     pathItems: never;
 }
 export type Health = components['schemas']['Health'];
-export type ProfileInfo = components['schemas']['ProfileInfo'];
-export type ProfileList = components['schemas']['ProfileList'];
 export type Receipt = components['schemas']['Receipt'];
 export type Memory = components['schemas']['Memory'];
 export type Scope = components['schemas']['Scope'];
@@ -2631,6 +2678,12 @@ export type Waypoint = components['schemas']['Waypoint'];
 export type Part = components['schemas']['Part'];
 export type Scores = components['schemas']['Scores'];
 export type Missed = components['schemas']['Missed'];
+export type DecayCurve = components['schemas']['DecayCurve'];
+export type Profiles = components['schemas']['Profiles'];
+export type ProfileInfo = components['schemas']['ProfileInfo'];
+export type ProfileSignal = components['schemas']['ProfileSignal'];
+export type SignalInfo = components['schemas']['SignalInfo'];
+export type StageInfo = components['schemas']['StageInfo'];
 export type Context = components['schemas']['Context'];
 export type Page = components['schemas']['Page'];
 export type Facets = components['schemas']['Facets'];
@@ -3465,6 +3518,99 @@ export interface operations {
             500: components["responses"]["500"];
             /** @description Bad Gateway */
             502: components["responses"]["502"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    decay: {
+        parameters: {
+            query: {
+                /** @description the memories, by their ids, whole or their last 8 characters */
+                ids: string[];
+                /** @description ranking profile, by name; default: the connection's */
+                profile?: "salience" | "precise" | "mememory" | "memlayer" | "zeromemory" | "memorysync" | "cmm";
+                /** @description days ahead */
+                days?: number;
+                /** @description number of values */
+                steps?: number;
+                /** @description the environment, matched exactly; * for any */
+                environment?: string;
+                /** @description the project; memories without one are shared by all */
+                project?: string;
+                /** @description the user; memories without one are shared by all */
+                user_id?: string;
+                /** @description the agent; memories without one are shared by all */
+                agent_id?: string;
+                /** @description the session: orders turns, hides nothing */
+                session_id?: string;
+                /** @description only memories without a project (`global`), or only those of the project (`project`) */
+                scope?: "global" | "project";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        curves: components["schemas"]["DecayCurve"][];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Not Found */
+            404: components["responses"]["404"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
+            /** @description Service Unavailable */
+            503: components["responses"]["503"];
+        };
+    };
+    profiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profiles"];
+                };
+            };
+            /** @description Bad Request */
+            400: components["responses"]["400"];
+            /** @description Unauthorized */
+            401: components["responses"]["401"];
+            /** @description Forbidden */
+            403: components["responses"]["403"];
+            /** @description Unprocessable Entity */
+            422: components["responses"]["422"];
+            /** @description Too Many Requests */
+            429: components["responses"]["429"];
+            /** @description Internal Server Error */
+            500: components["responses"]["500"];
             /** @description Service Unavailable */
             503: components["responses"]["503"];
         };
@@ -4344,34 +4490,6 @@ export interface operations {
             500: components["responses"]["500"];
             /** @description Bad Gateway */
             502: components["responses"]["502"];
-            /** @description Service Unavailable */
-            503: components["responses"]["503"];
-        };
-    };
-    profiles: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ProfileList"];
-                };
-            };
-            /** @description Unauthorized */
-            401: components["responses"]["401"];
-            /** @description Forbidden */
-            403: components["responses"]["403"];
-            /** @description Internal Server Error */
-            500: components["responses"]["500"];
             /** @description Service Unavailable */
             503: components["responses"]["503"];
         };

@@ -26,6 +26,8 @@ export const VERBS = {
   graph_recall: { method: "POST", path: "/v1/graphrag" },
   explain: { method: "POST", path: "/v1/explain" },
   scores: { method: "POST", path: "/v1/scores" },
+  decay: { method: "GET", path: "/v1/decay" },
+  profiles: { method: "GET", path: "/v1/profiles" },
   context: { method: "POST", path: "/v1/context" },
   list: { method: "GET", path: "/v1/memories" },
   facets: { method: "GET", path: "/v1/facets" },

@@ -41,7 +41,7 @@ CLOSED_PIPE: Final = 128 + 13  # as a shell reports SIGPIPE
 
 
 PANELS: Final = {
-    "Remember and recall": "remember recall context explain scores ingest list get facets sessions graph-recall",
+    "Remember and recall": "remember recall context explain scores decay ingest list get facets sessions graph-recall",
     "Change and look back": "update forget restore erase history changes review dismiss activity recalls end-session",
     "Agents, servers and the dashboard": "mcp serve ui keys hook chat",
     "Look after a store": "status stats doctor upkeep consolidate reflect backup reinstate reembed db",

@@ -96,6 +96,16 @@ def scores(call: Call, query: QueryText) -> Answer:
     return Answer(found, lines)
 
 
+@command(app, options=options("decay", "ids"))
+def decay(call: Call, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The memories.")]) -> Answer:
+    """Print how the scores of memories fade with age under a profile, at equal steps from now on."""
+    from salience.cli.output import tsv
+
+    with call.engine() as engine:
+        found = engine.decay(ids, **call.given)
+    return Answer(found, [tsv(one.id, *(f"{value:.3f}" for value in one.values)) for one in found])
+
+
 @command(app, options=options("context", "query"))
 def context(call: Call, query: QueryText) -> Answer:
     """Print memories quoted as data for a prompt.

@@ -6,6 +6,7 @@
 trace             the ranking stage by stage, and the outcome for each row
 texts             a note for each stage, a sentence for the stage that decided, and what put the first hit above
 counterfactuals   the change that would put the memory first, or return it
+profiles          profiles as data: their signals and stages, and how memories fade under them
 ```
 """
 

@@ -388,6 +388,79 @@ class Scores:
     missed: tuple[Missed, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class DecayCurve:
+    """How the score of a memory fades: the share that its age leaves, [0, 1], at equal steps from now on."""
+
+    id: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSignal:
+    """A signal of a profile: its label in `score_detail`, its name, how it counts, and its parameters."""
+
+    label: str
+    signal: str
+    combine: Literal["sum", "product"]
+    weight: float
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileInfo:
+    """A ranking profile.
+
+    Attributes:
+        name, summary: shown to users.
+        limit: default number of hits.
+        toml: its text, which `recall` accepts too; None for a profile that was changed after it was read.
+        is_default: whether recalls that name no profile use it.
+        signals: with their weights and parameters, such as half-lives.
+        stages, stage_parameters: names of the stages in order, and parameters by name.
+        decay: the share that age leaves of the score of an episodic memory that no recall returns, after 0, 1, ... 30
+            days; empty if the ranking does not depend on age.
+    """
+
+    name: str
+    summary: str
+    limit: int
+    toml: str | None
+    is_default: bool
+    signals: tuple[ProfileSignal, ...]
+    stages: tuple[str, ...]
+    stage_parameters: Mapping[str, Mapping[str, Any]]
+    decay: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalInfo:
+    """A signal that a profile can use: its meaning, the range of its values, and whether it favours recent memories."""
+
+    name: str
+    meaning: str
+    low: float
+    high: float
+    decays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StageInfo:
+    """A stage that a profile can use, and its meaning."""
+
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The ranking profiles, and the signals and stages of which profiles are made."""
+
+    profiles: tuple[ProfileInfo, ...]
+    signals: tuple[SignalInfo, ...]
+    stages: tuple[StageInfo, ...]
+
+
 Label = Literal["duplicate", "update", "contradiction", "related"]
 """Relation of a new memory to a similar older one."""
 

@@ -51,6 +51,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "context": {"query": "query Alice", "budget_tokens": 100},
     "explain": {"query": "query Alice", "memory_id": "{id}"},
     "scores": {"query": "query Alice", "limit": 1},
+    "decay": {"ids": ["{id}"], "profile": "memorysync", "days": 7, "steps": 8},
+    "profiles": {},
     "reflect": {"dry_run": True},
     "consolidate": {},
     "end_session": {"session_id": "s1"},
@@ -61,7 +63,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "upkeep": {"dry_run": True},
 }
 """A request of each verb that answers an object; `{id}` is the id of a memory."""
-ANYWHERE = ("help", "upkeep")
+ANYWHERE = ("help", "upkeep", "profiles")
 TIMED = ("recall", "graph_recall", "context")
 
 
@@ -101,14 +103,22 @@ def test_a_verb_answers_what_the_engine_does_and_what_the_document_says(
     if verb == "restore":
         engine.forget(id, **WHERE)
         there.forget(other, **WHERE)
-    response = sent(http, verb, {name: ids.get(str(value), value) for name, value in here.items()})
-    expected = getattr(there, verb)(**{name: others.get(str(value), value) for name, value in here.items()})
+    response = sent(http, verb, filled(here, ids))
+    expected = getattr(there, verb)(**filled(here, others))
     there.close()
     found = VERBS[verb].to_json(VERBS[verb].from_json(response.json()))
     assert response.is_success
     assert bare(found) == bare(VERBS[verb].to_json(expected))
     schema = schema_of(VERBS[verb].method, VERBS[verb].path, response.status_code)
     Draft202012Validator(schema).validate(response.json())
+
+
+def filled(given: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
+    """Return arguments with the ids that they name."""
+    return {
+        name: [ids.get(str(one), one) for one in value] if isinstance(value, list) else ids.get(str(value), value)
+        for name, value in given.items()
+    }
 
 
 def bare(told: Any) -> Any:

@@ -27,7 +27,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import salience
 from salience.errors import InputError, SalienceError, StaleError, StoreError, Words, shown
-from salience.rank import profiles
 from salience.records import Grant
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
@@ -91,21 +90,6 @@ class Options:
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     is_open: Callable[[], bool] = lambda: False
-
-
-class ProfileInfo(BaseModel):
-    """A built-in profile."""
-
-    name: str
-    summary: str
-    limit: int
-    toml: str
-
-
-class ProfileList(BaseModel):
-    """The built-in profiles."""
-
-    profiles: list[ProfileInfo]
 
 
 class Health(BaseModel):
@@ -177,18 +161,6 @@ def app(
         path = verbs[0].path.replace("{session_id}", "{session_id:path}")  # session names may have slashes
         endpoint = _endpoint(gate, authenticate, options, verbs)
         application.add_api_route(path, endpoint, methods=[verbs[0].method], **openapi.operation(verbs))
-
-    @application.get("/v1/profiles", **openapi.server_operation("profiles", 401, 403, 500, 503))
-    def list_profiles(grant: Grant = Depends(authenticate)) -> ProfileList:
-        """Return the built-in profiles."""
-        gate.require_right(grant, VERBS["recall"])
-        found = [(name, profiles.load(name)) for name in profiles.NAMES]
-        return ProfileList(
-            profiles=[
-                ProfileInfo(name=name, summary=one.summary, limit=one.limit, toml=profiles.source(name))
-                for name, one in found
-            ]
-        )
 
     probes = anyio.CapacityLimiter(PROBES)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from salience.errors import ForbiddenError, InputError, Words
 from salience.rank.profile import Profile
-from salience.records import ANY, Grant
+from salience.records import ANY, Grant, Memory, Profiles
 from salience.server.rest import parsing
 from salience.server.ui.login import Session
 from salience.verbs import VERBS, Verb
@@ -76,6 +76,25 @@ class Page:
     def profile(self) -> Profile:
         """The profile that ranks recalls by default."""
         return self.site.gate.engine.profile
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """The profiles, signals and stages of the server."""
+        found: Profiles = self.call("profiles")
+        return found
+
+    @property
+    def fading(self) -> tuple[str, ...]:
+        """The names of the profiles under which memories fade."""
+        return tuple(one.name for one in self.profiles.profiles if one.decay)
+
+    def curves(self, memories: Sequence[Memory], profile: str, days: int, steps: int) -> list[tuple[float, ...]]:
+        """Return how the scores of live memories fade under a profile; nothing for others."""
+        named = {} if profile == self.profile.name else {"profile": profile}
+        ids = [one.id for one in memories]
+        found = self.call("decay", ids=ids, days=days, steps=steps, **named) if ids else ()
+        values = {one.id: one.values for one in found}
+        return [values.get(one, ()) for one in ids]
 
     @cached_property
     def scope(self) -> dict[str, Any]:

@@ -10,17 +10,18 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience.rank import profiles
 from salience.records import FACETS, TAG, Facets, Memory, Recall, checks
 from salience.records import Page as Listing
 from salience.records.query import CHOICES
-from salience.server.ui import decay
 from salience.server.ui.page import BASE, Page, Visit
 
 router = APIRouter()
 PAGE: Final = 50
 HITS: Final = 50
 """Memories of a recall."""
+DAYS: Final = 30
+STEPS: Final = 24
+"""Days and points of a curve."""
 TOP: Final = 20
 """Values of a facet; more of the facet that the URL names in `facet`."""
 MANY: Final = 500
@@ -61,7 +62,7 @@ def show_facets(page: Visit) -> Response:
 
 def _search(page: Page) -> dict[str, Any]:
     """Return the values of the template."""
-    query, fading = page.query.get("q", "").strip(), decay.profiles_that_fade()
+    query, fading = page.query.get("q", "").strip(), page.fading
     mode = checks.choice("mode", page.query.get("mode", "text"), ("text", "recall"))
     sort = checks.choice("sort", page.query.get("sort", "id"), tuple(SORTS))
     order = checks.choice("order", page.query.get("order", "desc"), ("desc", "asc"))
@@ -83,7 +84,7 @@ def _search(page: Page) -> dict[str, Any]:
         "LABELS": LABELS, "NONE": NONE, "memories": memories, "cursor": cursor, "facets": found, "recall": recall,
         "hits": {hit.memory.id: hit for hit in recall or ()},
         "best": max((hit.score for hit in recall or ()), default=1.0),
-        "curves": [] if faded == "none" else decay.curves(memories, profiles.load(faded), page.now),
+        "curves": [] if faded == "none" else page.curves(memories, faded, DAYS, STEPS),
         "is_filtered": _is_filtered(page),
     }  # fmt: skip
 

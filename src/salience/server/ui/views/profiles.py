@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,9 +13,7 @@ from starlette.responses import Response
 from salience.errors import InputError
 from salience.rank import profiles
 from salience.rank.profile import Profile
-from salience.rank.signals import SIGNALS
-from salience.rank.stages import SCORE, STAGES
-from salience.records import Hit, checks
+from salience.records import Hit, Profiles, checks
 from salience.server.gate import read_profile
 from salience.server.ui.page import Page, Visit
 from salience.verbs import VERBS
@@ -24,11 +22,12 @@ from salience.wire import requests
 router = APIRouter()
 HITS: Final = 10
 """Memories before and after a change."""
+SCORE: Final = "score"
+"""The stage that computes the scores."""
 AROUND: Final = 2
 """Lines shown before and after the line of an error."""
 _SYNTAX: Final = re.compile(r"at line (\d+)")
 _TABLE: Final = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
-_SENTENCE: Final = re.compile(r"[a-z]+ [a-zA-Z]")
 _FIGURE: Final = re.compile(r"(\s*([\w-]+)\s*=\s*)[-+.\w]+(.*)")
 _KEY: Final = re.compile(r"\s*([^=#\s]+)\s*=")
 
@@ -39,9 +38,9 @@ def show(page: Visit) -> Response:
     _require_read(page)
     found = _known(page)
     if "profile" not in page.query:
-        return page.render("views/profiles.html", profiles=[drawn(one) for one in found.values()])
+        return page.render("views/profiles.html", profiles=[drawn(one, page.profiles) for one in found.values()])
     chosen = found[checks.choice("profile", page.query["profile"], tuple(found))]
-    return page.render("views/profile.html", drawing=drawn(chosen), names=tuple(found))
+    return page.render("views/profile.html", drawing=drawn(chosen, page.profiles), names=tuple(found))
 
 
 @router.get("/profiles/edit")
@@ -64,7 +63,9 @@ def edit(page: Visit) -> Response:
         text = requests.ProfileText(toml=toml)
         after = page.call("recall", query=question, profile=text, limit=min(HITS, checked.max_limit), dry_run=True)
         moved = moves(before, after)
-    return page.render("views/profile_edit.html", **values, error=None, drawing=drawn(checked), moves=moved)
+    return page.render(
+        "views/profile_edit.html", **values, error=None, drawing=drawn(checked, page.profiles), moves=moved
+    )
 
 
 @router.get("/profiles/toml")
@@ -238,20 +239,21 @@ class Drawing:
         return " x ".join([*([f"({total})" if factors else total] if total else []), *factors])
 
 
-def drawn(profile: Profile) -> Drawing:
-    """Return a profile for display; every text comes from the profile and from the tables of signals and stages."""
+def drawn(profile: Profile, known: Profiles) -> Drawing:
+    """Return a profile for display; every text comes from the profile and from the known signals and stages."""
+    signals, steps = {one.name: one for one in known.signals}, {one.name: one for one in known.stages}
     whole = sum(term.weight for term in profile.terms if term.combine == "sum") or 1.0
     parts = {"sum": list[Part](), "product": list[Part]()}
     for term in profile.terms:
-        signal = SIGNALS[term.signal]
-        meaning, parameters = _meaning(signal.formula), _parameters(term.parameters)
+        signal = signals[term.signal]
+        meaning, parameters = signal.meaning, _parameters(term.parameters)
         share = term.weight / whole if term.combine == "sum" else 0.0
         values = f"{signal.low:g} to {signal.high:g}"
         parts[term.combine].append(
             Part(term.label, term.signal, meaning, parameters, weight=term.weight, share=share, range=values)
         )
     stages = [
-        Part(name, name, _meaning(STAGES[name].step), _parameters(profile.stage_parameters.get(name, {})),
+        Part(name, name, steps[name].meaning, _parameters(profile.stage_parameters.get(name, {})),
              scores=name == SCORE)
         for name in profile.stages
     ]  # fmt: skip
@@ -263,13 +265,6 @@ def drawn(profile: Profile) -> Drawing:
     return Drawing(
         profile, tuple(parts["sum"]), tuple(parts["product"]), tuple(stages), tuple(intents), _figures(profile)
     )
-
-
-def _meaning(function: Callable[..., object]) -> str:
-    """Return the first paragraph of a docstring, without `Return` and the marks of code."""
-    text = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
-    text = text.removeprefix("Return ").partition(" Source: ")[0].replace("`", "")
-    return text[:1].upper() + text[1:] if _SENTENCE.match(text) else text  # not a formula
 
 
 def _parameters(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

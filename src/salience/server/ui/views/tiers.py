@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from salience.errors import InputError
-from salience.rank import profiles
 from salience.records import TIERS, ConsolidateReport, Memory, checks
-from salience.server.ui import decay
 from salience.server.ui.page import Form, Page, Visit
 
 router = APIRouter()
@@ -51,8 +49,8 @@ def show(page: Visit) -> Response:
         changes=page.call("changes", changed_by="upkeep", limit=LOG, cursor=page.query.get("cursor") or None),
         chosen=chosen,
         offered=offered,
-        plots=[_plot(page, memory, days) for memory in chosen],
-        fading=decay.profiles_that_fade(),
+        plots=[_plot(memory, days, found) for memory, found in zip(chosen, _curves(page, chosen, days), strict=True)],
+        fading=page.fading,
         days=days,
         HORIZONS=HORIZONS,
     )
@@ -121,21 +119,24 @@ def _chosen(page: Page) -> tuple[list[Memory], list[Memory]]:
     return chosen, [memory for memory in offered if memory.id not in taken]
 
 
-def _plot(page: Page, memory: Memory, days: int) -> dict[str, Any]:
-    """Return the curves of a memory under each profile that fades, and the numbers of the table."""
-    names = decay.profiles_that_fade()
-    curves = [decay.curves([memory], profiles.load(name), page.now, days, STEPS)[0] for name in names]
+def _curves(page: Page, memories: Sequence[Memory], days: int) -> list[dict[str, tuple[float, ...]]]:
+    """Return for each memory its curve under each profile that fades."""
+    found = {name: page.curves(memories, name, days, STEPS) for name in page.fading}
+    return [{name: curves[place] for name, curves in found.items()} for place in range(len(memories))]
+
+
+def _plot(memory: Memory, days: int, found: Mapping[str, tuple[float, ...]]) -> dict[str, Any]:
+    """Return the curves of a memory by profile, and the numbers of the table."""
     places = [round(share * (STEPS - 1)) for share in MARKS]
     return {
         "memory": memory,
-        "series": list(zip(names, curves, strict=True)),
-        "rows": [(name, [curve[place] for place in places]) for name, curve in zip(names, curves, strict=True)],
+        "series": list(found.items()),
+        "rows": [(name, [curve[place] for place in places]) for name, curve in found.items()],
         "heads": ["now" if share == 0 else f"in {round(days * share)} days" for share in MARKS],
         "data": {
             "x": [round(days * step / (STEPS - 1), 3) for step in range(STEPS)],
             "series": [
-                {"label": name, "values": [round(value, 4) for value in curve]}
-                for name, curve in zip(names, curves, strict=True)
+                {"label": name, "values": [round(value, 4) for value in curve]} for name, curve in found.items()
             ],
         },
     }
