@@ -23,10 +23,7 @@ def run(command, folder):
     "command",
     [
         "torture crash --runs 1",
-        "torture crowd --processes 2 --seconds 0.5",
-        "torture reembed --memories 100 --kills 1",
         "torture_postgres leaks --tenants 3 --threads 2 --seconds 1",
-        "torture_postgres kill --rounds 1 --threads 2 --processes 1",
         "torture_server leaks --seconds 1 --threads 2 --workers 1",
     ],
 )
@@ -42,8 +39,6 @@ def test_a_program_finds_a_planted_fault(command, tmp_path):
         "torture crash --runs 1",
         "torture crowd --processes 2 --seconds 0.5",
         "torture_server leaks --seconds 1 --threads 2 --workers 1",
-        "torture_server timing --rounds 10 --memories 20",
-        "torture_postgres tenants --count 20 --threads 2",
         "resident --operations 20 --memories 10 --allowed 500",
     ],
 )

@@ -13,6 +13,12 @@ from salience.rank.profile import parse
 TEXTS = {"Alice leads Atlas": 0.95, "Atlas ships": 0.85, "Bob likes tea": 0.8, "opposite": -0.3}
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def target(request, tmp_path):
+    """Return a file, or a server: each gives the columns from which the goldens of the profiles are computed."""
+    return str(tmp_path / "agent.db") if request.param == "sqlite" else request.getfixturevalue("tables")
+
+
 def plant(planted, clock, **options):
     memory = planted(TEXTS, **options)
     for number, text in enumerate(TEXTS):

@@ -1,5 +1,6 @@
 """Copies of a file that is in use: whole, of one instant, and put back under the eyes of those who have it open."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -115,7 +116,7 @@ def test_a_backup_is_one_file_for_its_owner_alone(memory, copy):
 
 
 def test_progress_ends_with_nothing_left(memory, copy):
-    memory.remember_many([{"content": f"{number} " + "word " * 500} for number in range(500)])
+    memory.import_([json.dumps({"content": f"{number}", "metadata": {"x": "x" * 5_000}}) for number in range(500)])
     told = []
     memory.backup(copy, progress=lambda left, pages: told.append((left, pages)))
     assert len(told) > 1
@@ -125,7 +126,7 @@ def test_progress_ends_with_nothing_left(memory, copy):
 
 
 def test_what_comes_while_it_is_written_is_not_in_it(memory, copy):
-    memory.remember_many([{"content": f"{number} " + "word " * 500} for number in range(500)])
+    memory.import_([json.dumps({"content": f"{number}", "metadata": {"x": "x" * 5_000}}) for number in range(500)])
     memory.backup(copy, progress=lambda *_: memory.remember("late"))
     assert "late" in [found.content for found in memory.list(limit=1000).memories]
     assert len(texts(copy)) == 500

@@ -7,8 +7,6 @@ import pytest
 import salience
 from salience.remember.conflicts import LABELLED
 
-pytestmark = pytest.mark.every_store
-
 
 @pytest.mark.parametrize(
     ("older", "newer", "label", "because"),

@@ -5,8 +5,6 @@ import pytest
 import salience
 from tests.contract.doubles import PlantedEmbedder
 
-pytestmark = pytest.mark.every_store
-
 
 @pytest.fixture
 def memory(planted):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.every_store
-
 BERLIN, LISBON, ROME = "I live in Berlin", "User lives in Lisbon", "I moved to Rome"
 CITIES = {BERLIN: 0.9, LISBON: 0.89, ROME: 0.88}
 OTHER = "Deploys need two approvals"

@@ -41,7 +41,6 @@ def memory(target, clock, embedder):
         yield made
 
 
-@pytest.mark.every_store
 def test_an_unknown_text_is_stored_as_any_other_and_upkeep_has_nothing_to_embed(memory, embedder):
     assert [(receipt.status, receipt.warning) for receipt in memory.receipts] == [("created", None)] * 5
     calls = embedder.calls
@@ -51,7 +50,6 @@ def test_an_unknown_text_is_stored_as_any_other_and_upkeep_has_nothing_to_embed(
     assert memory.doctor(deep=True).healthy
 
 
-@pytest.mark.every_store
 @pytest.mark.parametrize(("query", "found"), [("고양이", CAT), ("서울", MOVE), ("🎸", GUITAR)])
 def test_words_decide_about_an_unknown_query(memory, query, found):
     answer = memory.recall(query)
@@ -61,7 +59,6 @@ def test_words_decide_about_an_unknown_query(memory, query, found):
     assert memory.explain(query, answer[0].memory.id).degraded == ()
 
 
-@pytest.mark.every_store
 @pytest.mark.parametrize("query", ["코끼리", "🚗"])
 def test_two_unknown_texts_without_a_common_word_have_nothing_in_common(memory, query):
     answer = memory.recall(query)
@@ -70,14 +67,12 @@ def test_two_unknown_texts_without_a_common_word_have_nothing_in_common(memory, 
     assert answer.degraded == ()
 
 
-@pytest.mark.every_store
 def test_a_known_query_finds_an_unknown_text_by_its_words(memory):
     memory.remember("나비 the cat")
     assert memory.recall("query: MAX_RETRY_COUNT")[0].memory.content == RETRIES
     assert {hit.memory.content for hit in memory.recall("나비 cat", limit=2)} == {"나비 the cat", CAT}
 
 
-@pytest.mark.every_store
 def test_an_unknown_text_is_not_stored_twice_and_its_words_show_conflicts(memory):
     assert memory.remember(CAT).status == "unchanged"
     (conflict,) = memory.remember("고양이 이름은 나비입니까").contradictions
@@ -85,7 +80,6 @@ def test_an_unknown_text_is_not_stored_twice_and_its_words_show_conflicts(memory
     assert not memory.remember("여동생은 의사예요").contradictions
 
 
-@pytest.mark.every_store
 def test_an_update_to_unknown_words_is_not_pending(memory):
     changed = memory.update(memory.receipts[4].memory.id, content="나는 부산에 살아요")
     assert (changed.status, changed.warning) == ("updated", None)

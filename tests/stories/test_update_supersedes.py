@@ -6,8 +6,6 @@ import pytest
 
 from salience.errors import InputError, NotFoundError
 
-pytestmark = pytest.mark.every_store
-
 OLD, NEW, OTHER = "The report is due on Friday", "Send the numbers by Wednesday noon", "Deploys need two approvals"
 
 

@@ -6,8 +6,6 @@ import math
 
 import pytest
 
-pytestmark = pytest.mark.every_store
-
 TEXTS = {"near": 0.95, "far": 0.3}
 MINE = """
 name = "mine"

@@ -21,7 +21,7 @@ from tests.contract.doubles import PlantedEmbedder
 from waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-SERVERS = 8
+SERVERS = 4
 EACH = 5
 
 

@@ -67,7 +67,7 @@ def store(request, tmp_path):
     return str(tmp_path / "agent.db") if request.param == "sqlite" else request.getfixturevalue("tables")
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("store", "count"), [("sqlite", 2), ("postgres", 1)], indirect=["store"])
 def test_all_that_was_acknowledged_is_stored_when_it_ends_under_load(running, store, count):
     server = running(store, "--workers", str(count))
     load = Load(server.url, enough=40)
