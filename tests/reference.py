@@ -558,7 +558,7 @@ def corrected(visible: Sequence[Stored], need: Need) -> dict[str, str]:
     """Return term of the need that no visible memory holds -> the similar term that one holds, or as the need says."""
     if not need.correctable:
         return dict(need.corrections)
-    held = Counter(term for stored in visible for term in set(stored.terms))
+    held = Counter(term for stored in visible if stored.memory.is_live(need.now) for term in set(stored.terms))
     unknown = [term for term in need.terms if term in need.correctable and term not in held]
     similar = {term: similar_term(term, held.__getitem__) for term in unknown}
     return {term: other for term, other in similar.items() if other is not None and other not in need.terms}
@@ -1011,20 +1011,29 @@ class ReferenceStore:
                     found.append(Revision(memory, previous if is_next else None, until))
         return found
 
-    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-        wide = scope.widened()
-        with self._opened() as state:
-            homes = [stored.memory.scope for stored in state.live(scope.tenant, None)]
-        counts = Counter(replace(home, session_id=None) for home in homes if wide.sees(home) and not scope.sees(home))
+    def out_of_scope(self, selection: Selection, limit: int = 5) -> list[OutOfScope]:
+        """Return how many selected memories each place has that `scope.widened()` shows and `scope` does not."""
+        wide = replace(selection, scope=selection.scope.widened())
+        homes = [one.scope for one in self._selected(wide) if _chosen(selection, one)]
+        counts = Counter(home.without_session for home in homes if not selection.scope.sees(home))
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].home_key))
         return [OutOfScope(home, count) for home, count in ordered[:limit]]
 
-    def counts(self, scope: Scope) -> Counts:
-        """Return the numbers of live memories visible in `scope`, with all values of each of `FACETS`."""
-        found = self.facets(Selection(scope=scope, values={"status": ("live",)}), sys.maxsize)
+    def due(self, tenant: str, now: datetime) -> list[Memory]:
+        """Return the memories of a tenant that no change hides, but whose `expires_at` is not after `now`, by id."""
         with self._opened() as state:
-            live = [one for one in state.live(scope.tenant, None) if scope.sees(one.memory.scope)]
+            return [one.memory for one in state.live(tenant) if not one.memory.is_live(now)]
+
+    def may_be_due(self, tenant: str, now: datetime) -> bool:
+        """Return whether `due` returns any."""
+        return bool(self.due(tenant, now))
+
+    def counts(self, scope: Scope, now: datetime) -> Counts:
+        """Return the numbers of live memories visible in `scope`, with all values of each of `FACETS`."""
+        found = self.facets(Selection(scope=scope, values={"status": ("live",)}, now=now), sys.maxsize)
+        with self._opened() as state:
+            seen = [one for one in state.live(scope.tenant) if scope.sees(one.memory.scope)]
+        live = [one for one in seen if one.memory.is_live(now)]
         values = {name: found.values[name] for name in FACETS}
         values["status"] = {"live": found.total} if found.total else {}
         return Counts(found.total, values, sum(one.vector is None for one in live))
@@ -1084,6 +1093,7 @@ class ReferenceStore:
     def _selected(self, selection: Selection) -> list[Memory]:
         with self._opened() as state:
             every = [stored.memory for stored in state.of(selection.scope.tenant)]
+        every = every if selection.now is None else [one.seen_at(selection.now) for one in every]
         return [
             one
             for one in every

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from salience import context as contexts
 from salience import explain as explanations
 from salience import keywords, listing, remember
 from salience import recall as recalls
-from salience.errors import InputError, Words
+from salience.errors import InputError, SalienceError, Words
 from salience.explain.profiles import curves, describe
 from salience.explain.scores import scores
 from salience.help import TOPICS
@@ -81,6 +81,7 @@ MOST_WORDS: Final = 20
 MOST_LINKS: Final = 100
 """Maximum number of entities, and of linked memories, that `list` looks for."""
 Names = Sequence[str]
+Made = TypeVar("Made")
 TURN: Final = frozenset({"turns_since_activation"})
 
 
@@ -141,6 +142,14 @@ class Engine(Verbs):
         services.access_log.flush(tenant=services.tenant)
         return services
 
+    def _written(self, made: Made) -> Made:
+        """Return the result of a write, after which a local store hides the memories whose time to live is over."""
+        services = self._services
+        if services.store.may_be_due(services.tenant, services.clock()):
+            with suppress(SalienceError):  # upkeep tries again, and says why it fails
+                upkeep.expire(self._flushed)
+        return made
+
     def of(self, tenant: str, answer_limit: int | None = None, *, records_access: bool = True) -> Self:
         """Return an engine for another tenant that shares this engine's store, models and profile.
 
@@ -193,7 +202,7 @@ class Engine(Verbs):
 
     def _remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]], **where: Any) -> list[Receipt]:
         home = self._home(where)
-        return remember.remember(self.services, self.profile, remember.drafts(drafts, home), home)
+        return self._written(remember.remember(self.services, self.profile, remember.drafts(drafts, home), home))
 
     def _ingest(self, messages: Iterable[object], **where: Any) -> list[Receipt]:
         home = self._home(where)
@@ -201,7 +210,7 @@ class Engine(Verbs):
         for draft, warning in remember.split_turns(remember.turns(messages, home), self.services.content_limit):
             drafts.append(draft)
             warnings.append(warning)
-        receipts = remember.remember(self.services, self.profile, drafts, home, check_existing=False)
+        receipts = self._written(remember.remember(self.services, self.profile, drafts, home, check_existing=False))
         return [
             receipt if warning is None else replace(receipt, warning=" ".join(filter(None, (warning, receipt.warning))))
             for receipt, warning in zip(receipts, warnings, strict=True)
@@ -209,13 +218,16 @@ class Engine(Verbs):
 
     def _update(self, id: str, *, reason: str | None, if_version: int | None, key: str | None, **given: Any) -> Receipt:
         scope = self._scope({name: given.pop(name) for name in keywords.NAMES})
-        return remember.update(self._flushed, self.profile, scope, id, given, reason, if_version=if_version, key=key)
+        made = remember.update(self._flushed, self.profile, scope, id, given, reason, if_version=if_version, key=key)
+        return self._written(made)
 
     def _forget(self, id: str, *, reason: str | None, if_version: int | None, key: str | None, **where: Any) -> Receipt:
-        return remember.forget(self._flushed, self._scope(where), id, reason, if_version=if_version, key=key)
+        made = remember.forget(self._flushed, self._scope(where), id, reason, if_version=if_version, key=key)
+        return self._written(made)
 
     def _restore(self, id: str, version: int | None, *, reason: str | None, key: str | None, **where: Any) -> Receipt:
-        return remember.restore(self._flushed, self.profile, self._scope(where), id, version, reason, key=key)
+        made = remember.restore(self._flushed, self.profile, self._scope(where), id, version, reason, key=key)
+        return self._written(made)
 
     def _dismiss(self, id: str, other_id: str | None, *, undo: bool, reason: str | None, **where: Any) -> Receipt:
         checks.flag("undo", undo)
@@ -303,6 +315,7 @@ class Engine(Verbs):
             entities=checks.few("entities", checks.names("entities", entities), MOST_LINKS),
             linked_to=checks.few("linked_to", checks.names("linked_to", linked_to), MOST_LINKS),
             values=values,
+            now=self._services.clock(),
         )
 
     def _list(self, *, order: str, descending: bool, limit: int, cursor: str | None, **given: Any) -> Page:
@@ -319,7 +332,7 @@ class Engine(Verbs):
 
     def _get(self, id: str, **where: Any) -> Memory:
         services, named = self._flushed, self._scope(where)
-        memory = get_memory(services, named.widened(), id)
+        memory = get_memory(services, named.widened(), id, services.clock())
         own = {name: getattr(memory.scope, name) for name in NARROWING if getattr(named, name) is None}
         return with_replacements(services, replace(named, **own), [memory])[0]
 

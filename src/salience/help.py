@@ -96,8 +96,9 @@ pending        stored without a vector, since the embedder failed: words find it
 unchanged      nothing new was stored: the key, id, version or text existed already
 updated, forgotten, restored: the next version of a memory; the previous version is kept.
 A receipt means that the write is on disk; its status is one of these. A retry with the same key returns the first
-memory. remember_many stores all drafts or none. superseded is the memory that recalls no longer return; the warning
-says how to bring it back. Storing the same text again is unchanged; duplicate=True stores it.""",
+memory, unless that one has expired. remember_many stores all drafts or none. superseded is the memory that recalls no
+longer return; the warning says how to bring it back. Storing the same text again is unchanged; duplicate=True stores
+it.""",
     "fields": """\
 kind         fact, rule, decision, feedback, context, bootstrap, or a name of your own
 importance   0 to 1; estimated from the text unless given
@@ -108,7 +109,7 @@ fact_key     identity of the fact, such as user.theme; found in plain sentences 
 relations    what it is to older memories: replaces, repeats or adds to them; each with probability, reason and author
 replaced_by  the live memory that replaces this one
 supersedes   id of the memory that this one replaces
-ttl          seconds, or text such as 24h, 7d or 2w; no recall returns the memory afterwards
+ttl          seconds, or text such as 24h, 7d or 2w; afterwards the memory has expired, and only restore returns it
 tier         working, episodic or semantic
 key          idempotency key: a retry with the same key stores nothing new
 metadata     JSON values, returned as they are

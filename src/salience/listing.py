@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from salience.errors import DamagedError, InputError
-from salience.ports import After, Selection, Services
+from salience.ports import LIVE, After, Selection, Services
 from salience.records import (
     ENTITY,
     FACETS,
@@ -60,9 +60,8 @@ def page(
     damaged = {error.id for error in passed if error.id is not None}
     if last is not None and order == "id":  # the others are on the next page
         damaged = {one for one in damaged if (one > last.id if descending else one < last.id)}
-    accepts = selection.filter
-    is_empty = not memories and not damaged and cursor is None and accepts.level is None and not accepts.fact_keys
-    elsewhere = out_of_scope(services, scope) if is_empty and not selection.ids else ()
+    is_empty = not memories and not damaged and cursor is None
+    elsewhere = out_of_scope(services, selection) if is_empty else ()
     with suppress(DamagedError):  # `damaged` names that row, here or on its page; the others are listed without marks
         listed = with_replacements(services, scope, listed)
     return Page(tuple(listed), None if last is None else _cursor(last, order), tuple(sorted(damaged)), elsewhere)
@@ -174,7 +173,8 @@ def recalls(
 
 def stats(services: Services, scope: Scope) -> Stats:
     """Return the number of visible live memories, in total and by kind, tier, project, user and agent."""
-    found = services.store.counts(scope)
+    now = services.clock()
+    found = services.store.counts(scope, now)
     by = {name: dict(sorted(values.items())) for name, values in found.values.items()}
     return Stats(
         memories=found.total,
@@ -187,5 +187,5 @@ def stats(services: Services, scope: Scope) -> Stats:
         embedder=services.embedder.name,
         dimension=services.embedder.dimension,
         pending=found.pending,
-        out_of_scope=() if found.total else out_of_scope(services, scope),
+        out_of_scope=() if found.total else out_of_scope(services, Selection(scope=scope, values=LIVE, now=now)),
     )

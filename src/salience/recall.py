@@ -29,7 +29,7 @@ from salience.batch import Batch, Embedding, Tokens, Vectors32
 from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract.reading import Reading, read
-from salience.ports import RAW, LogRecall, Need, Reranker, Services, Touch
+from salience.ports import LIVE, RAW, LogRecall, Need, Reranker, Selection, Services, Touch
 from salience.rank.bounds import is_exact, is_settled, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
@@ -125,17 +125,16 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
             clock.end("wait")
         criteria = with_vectors(services, profile, criteria, found)
         answers.append(_answer(services, profile, query, criteria, clock, size))
-    first = queries[0]
-    is_past = first.as_of is not None
+    first, is_past = queries[0], queries[0].as_of is not None
     if not (first.dry_run or is_past):
         answers = [
             _touched(services, profile, query, answer, now) for query, answer in zip(queries, answers, strict=True)
         ]
     for query, answer in zip(queries, answers, strict=True):
         log(services, query, answer)
-    if is_past or first.filter.level is not None or all(answer.hits for answer in answers):
+    if is_past or all(answer.hits for answer in answers):
         return answers
-    elsewhere = out_of_scope(services, first.scope)
+    elsewhere = out_of_scope(services, Selection(scope=first.scope, filter=first.filter, values=LIVE, now=now))
     return [answer if answer.hits else replace(answer, out_of_scope=elsewhere) for answer in answers]
 
 

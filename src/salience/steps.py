@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
@@ -22,7 +23,7 @@ from salience.errors import (
     StaleError,
     StoreError,
 )
-from salience.ports import Embedder, FullEmbedder, Reranker, Services, Stored, embeddings
+from salience.ports import Embedder, FullEmbedder, Reranker, Selection, Services, Stored, embeddings
 from salience.records import Filter, Memory, OutOfScope, Scope, checks
 
 RETRIES: Final = 20
@@ -175,29 +176,28 @@ class AnswerLimit:
             raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
 
 
-def get_memory(services: Services, scope: Scope, id: str, field: str = "id") -> Memory:
-    """Return the live memory of an id (whole or short) that is visible in `scope`.
+def get_memory(services: Services, scope: Scope, id: str, now: datetime) -> Memory:
+    """Return the memory of an id (whole or short) that is visible in `scope` and live at `now`.
 
     Raises:
-        NotFoundError: no such memory, or it is not visible. The error names `field`, the caller's name for the id.
+        NotFoundError: there is no such memory.
     """
-    found = services.store.fetch(scope, [checks.name(field, id)])
-    if not found:
-        raise NotFoundError(id, field)
+    found = services.store.fetch(scope, [checks.name("id", id)])
+    if not found or not found[0].is_live(now):
+        raise NotFoundError(id)
     return found[0]
 
 
-def out_of_scope(services: Services, scope: Scope) -> tuple[OutOfScope, ...]:
-    """Return the places whose memories a caller in `scope` would see by naming their project, user or agent too.
+def out_of_scope(services: Services, selection: Selection) -> tuple[OutOfScope, ...]:
+    """Return the places with selected memories that the caller would see by naming their project, user or agent too.
 
     Coordinates that the caller names stay as they are: a call for one user learns nothing of another user. Empty if the
-    store fails or does not implement `out_of_scope`.
+    store fails.
     """
-    count = getattr(services.store, "out_of_scope", None)
-    if count is None or scope.widened() == scope:
+    if selection.scope.widened() == selection.scope:
         return ()
     try:
-        return tuple(count(scope))
+        return tuple(services.store.out_of_scope(selection))
     except StoreError:
         return ()
 

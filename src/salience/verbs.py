@@ -656,7 +656,7 @@ class Verbs:
     ) -> records.Page:
         """Return one page of the visible memories that meet all conditions, and the cursor of the next page.
 
-        A memory is live unless it was forgotten: replaced ones are (see `replaced_by`), and expired ones until upkeep.
+        A memory is live unless it was forgotten or has expired; replaced ones are live (see `replaced_by`).
         With `statuses`, the page has forgotten, expired or stale ones. The store finds ids and fact keys by an index.
         """
 

@@ -201,15 +201,89 @@ class ReadContract:
         add(store, stored(50, user_id="u", forgotten_at=NOW), stored(51, user_id="w", forgotten_at=NOW))
         hidden = [memory(number, **HOMES[number]).scope for number in set(listed(store, scope.widened())) - seen]
         counts = Counter(replace(home, session_id=None) for home in hidden)
-        assert {found.scope: found.count for found in store.out_of_scope(scope, limit=100)} == counts
+        live = Selection(scope=scope, values={"status": ("live",)}, now=NOW)
+        assert {found.scope: found.count for found in store.out_of_scope(live, limit=100)} == counts
 
     def test_out_of_scope_lists_places_by_their_number_of_memories(self, store: Store) -> None:
         users = ["ann", "bob", "bob", "cy", "cy", "cy", "dee", "eve", "flo"]
         add(store, *(stored(number, user_id=user) for number, user in enumerate(users)))
         add(store, *(stored(number, project="p") for number in (20, 21)))
-        found = [(one.scope.user_id or one.scope.project, one.count) for one in store.out_of_scope(Scope())]
+        live = Selection(scope=Scope(), values={"status": ("live",)}, now=NOW)
+        found = [(one.scope.user_id or one.scope.project, one.count) for one in store.out_of_scope(live)]
         assert found == [("cy", 3), ("bob", 2), ("p", 2), ("ann", 1), ("dee", 1)]
-        assert len(store.out_of_scope(Scope(), limit=2)) == 2
+        assert len(store.out_of_scope(live, limit=2)) == 2
+
+    def test_out_of_scope_counts_the_memories_that_a_selection_accepts(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, user_id="ann", tags=("a",), content="green tea", expires_at=NOW + HOUR),
+            stored(2, user_id="ann", kind="rule", metadata={"plan": "pro"}),
+            stored(3, user_id="ann", forgotten_at=NOW),
+        )
+        live = Selection(scope=Scope(), values={"status": ("live",)}, now=NOW)
+
+        def counted(selection: Selection) -> list[int]:
+            return [one.count for one in store.out_of_scope(selection)]
+
+        for selection, counts in (
+            (live, [2]),
+            (replace(live, now=NOW + HOUR), [1]),
+            (replace(live, filter=Filter(tags=("a",))), [1]),
+            (replace(live, filter=Filter(where={"plan": "pro"})), [1]),
+            (replace(live, filter=Filter(tags=("b",))), []),
+            (replace(live, words=("tea",)), [1]),
+            (replace(live, words=("tea",), now=NOW + HOUR), []),
+            (replace(live, values={"status": ("live",), "kind": ("rule",)}), [1]),
+            (replace(live, values={}), [3]),
+        ):
+            assert counted(selection) == counts, selection
+        for wanted in ([2], [1]):  # before and after an index is read
+            assert counted(replace(live, now=NOW if wanted == [2] else NOW + HOUR)) == wanted
+            store.gather(need(Scope()))
+
+    def test_a_memory_is_live_until_its_time_to_live_is_over(self, store: Store) -> None:
+        """By the instant of the request; a store has no clock. Without an instant, only what is recorded counts."""
+        ends = {1: NOW, 2: NOW + timedelta(microseconds=1), 3: None}
+        for number, end in ends.items():
+            add(store, stored(number, expires_at=end, session_id=f"s{number}", entities=(f"Ann {number}",)))
+        add(store, stored(4, tenant="other", expires_at=NOW))
+        for _ in range(2):  # before and after an index is read
+            for now, gone in ((NOW - HOUR, []), (NOW, [1]), (NOW + HOUR, [1, 2]), (None, []), (NOW - HOUR, [])):
+                live = [number for number in ends if number not in gone]
+                selection = Selection(scope=EVERYTHING, values={"status": ("live",)}, now=now)
+                expired = replace(selection, values={"status": ("expired",)})
+                assert [int(one.id, 16) for one in store.browse(selection, "id", 9, ascending=True)] == live
+                listed_ = store.browse(expired, "id", 9, ascending=True)
+                assert [(int(one.id, 16), one.status, one.forgotten_at) for one in listed_] == [
+                    (number, "expired", ends[number]) for number in gone
+                ]
+                every = store.facets(replace(selection, values={})).values["status"]
+                assert every == {name: n for name, n in (("live", len(live)), ("expired", len(gone))) if n}
+                assert store.facets(selection).total == len(live)
+                assert [one.id for one in store.browse_sessions(selection, 9)] == [f"s{n}" for n in reversed(live)]
+                assert list(store.count_entities(selection)) == [f"Ann {number}" for number in live]
+                if now is not None:
+                    assert store.counts(EVERYTHING, now).total == len(live)
+                    assert [int(one.id, 16) for one in store.due("default", now)] == gone
+                    assert store.may_be_due("default", now) in (False, bool(gone))
+            store.gather(need())
+        assert [int(one.id, 16) for one in store.fetch(EVERYTHING, [id_of(1)])] == [1]  # the caller has the clock
+        over = memory(1, expires_at=NOW, session_id="s1", entities=("Ann 1",), turn=1)
+        store.apply([Revise(over.changed("expire", NOW, forgotten_at=NOW))])
+        assert store.due("default", NOW) == []
+        assert not store.may_be_due("default", NOW)
+
+    def test_a_word_that_only_an_expired_memory_holds_is_no_spelling(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, terms=("address",)),
+            stored(2, terms=("adress",), expires_at=NOW),
+            stored(3, terms=("garden",), expires_at=NOW),
+        )
+        request = ("adress", "gardem")
+        for now, corrected in ((NOW, {"adress": "address"}), (NOW - HOUR, {"gardem": "garden"})):
+            batch = store.gather(need(terms=request, correctable=frozenset(request), now=now))
+            assert batch.corrected == corrected
 
     @pytest.mark.parametrize(("conditions", "accepted"), ACCEPTED)
     def test_a_filter_accepts_what_the_table_says(
@@ -775,14 +849,14 @@ class ReadContract:
         add(store, stored(6, content="old tea", user_id="bob"))
         store.apply([Revise(gone.changed("forget", NOW, forgotten_at=NOW))])
         everything = Selection(scope=Scope(user_id=ANY, project=ANY))
-        counts = store.counts(everything.scope)
+        counts = store.counts(everything.scope, NOW)
         found = store.facets(everything)
-        assert store.counts(everything.scope) == counts  # also of a store that has read its index
+        assert store.counts(everything.scope, NOW) == counts  # also of a store that has read its index
         assert (counts.total, counts.pending) == (3, 1)
         assert counts.values["user_id"] == {"ann": 2, "bob": 1}
         assert counts.values["session_id"] == {"": 2, "s": 1}
         assert counts.values["status"] == {"live": 3}
-        assert store.counts(Scope()).pending == store.counts(Scope("nobody")).total == 0
+        assert store.counts(Scope(), NOW).pending == store.counts(Scope("nobody"), NOW).total == 0
         assert found.total == 4
         assert list(found.values) == list(found.distinct) == [*FACETS, "tag"]
         assert dict(found.values["user_id"]) == {"ann": 2, "bob": 2}

@@ -596,7 +596,7 @@ class WriteContract:
         assert batch["cosine"].tolist() == [1.0, 0.0, 0.0, 0.0]
         assert numbers(store.gather(need(near=Near(unit(1)[None], -0.5)))) == [1, 4]
         assert [item.memory.id for item in store.unembedded()] == [id_of(3)]
-        assert store.counts(EVERYTHING).pending == 1
+        assert store.counts(EVERYTHING, NOW).pending == 1
         vector = store.history(EVERYTHING, id_of(2))[0].vector
         assert vector is not None
         assert not vector.any()

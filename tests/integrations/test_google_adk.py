@@ -146,7 +146,7 @@ def test_memories_are_stored_as_facts(memory):
     )
     for _ in range(2):
         asyncio.run(service.add_memory(**ALICE, memories=[entry], custom_metadata={"ttl": "30d", "batch": 7}))
-    (stored,) = memory.list(project="shop", user_id="alice").memories
+    (stored,) = memory.list(project="shop", user_id="alice", statuses=["expired"]).memories
     assert (stored.kind, dict(stored.metadata)) == ("fact", {"source": "form", "batch": 7})
     assert stored.expires_at.isoformat() == "2024-05-31T10:00:00+00:00"
     with pytest.raises(InputError, match="memories is missing"):

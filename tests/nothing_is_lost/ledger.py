@@ -26,7 +26,11 @@ class Held:
 
     @property
     def live(self) -> bool:
+        """Whether no version hides it; its time to live may be over."""
         return not self.now["gone"]
+
+    def is_over(self, now: datetime) -> bool:
+        return self.now["expires_at"] is not None and self.now["expires_at"] <= now
 
 
 @dataclass
@@ -75,8 +79,17 @@ class Ledger:
             del self.held[id]
         return gone
 
-    def live(self, user: str | None) -> dict[str, Held]:
-        return visible(self.held, user)
+    def live(self, user: str | None, now: datetime) -> dict[str, Held]:
+        return visible(self.held, user, now)
+
+    def due(self, now: datetime) -> set[str]:
+        """Return the memories that no version hides, though their time to live is over."""
+        return {id for id, held in self.held.items() if held.live and held.is_over(now)}
+
+    def expire(self, ids: set[str]) -> None:
+        for id in ids:
+            self.stale(id, frozenset(ids))
+            self.change(id, "expire", gone=True)
 
     def latest_fact(self, user: str | None, key: str, now: datetime, updated: dict[str, datetime]) -> str | None:
         """Return the memory of a fact that a new one of `user` replaces."""
@@ -85,9 +98,9 @@ class Ledger:
         return max(held, key=lambda id: (updated[id], id), default=None)
 
 
-def visible(held: dict[str, Held], user: str | None) -> dict[str, Held]:
+def visible(held: dict[str, Held], user: str | None, now: datetime) -> dict[str, Held]:
     """Return what a user sees of some memories: live ones, shared or their own."""
-    return {id: one for id, one in held.items() if one.live and one.user in (None, user)}
+    return {id: one for id, one in held.items() if one.live and one.user in (None, user) and not one.is_over(now)}
 
 
 def answered(held: dict[str, Held], user: str | None, now: datetime, *, superseded: bool = False) -> dict[str, Held]:
@@ -95,10 +108,6 @@ def answered(held: dict[str, Held], user: str | None, now: datetime, *, supersed
 
     With `superseded`, the superseded are among it.
     """
-    seen = {
-        id: one
-        for id, one in visible(held, user).items()
-        if one.now["expires_at"] is None or one.now["expires_at"] > now
-    }
+    seen = visible(held, user, now)
     targets = {one.now["supersedes"] for one in seen.values()} if not superseded else set()
     return {id: one for id, one in seen.items() if id not in targets}

@@ -136,14 +136,30 @@ class Everything(RuleBasedStateMachine):
 
     def done(self) -> None:
         """Note the state after a step, and go on in time."""
+        self.expired()
         self.model.note(self.clock())
         self.clock.advance(seconds=61)
+
+    def expired(self) -> None:
+        """Take over the versions that a local store writes after a write: for all memories whose time is over, or none.
+
+        They are those of upkeep.
+        """
+        written, due = set(), self.model.due(self.clock())
+        for id in due:
+            held = self.model.held[id]
+            last = self.memory.history(id, user_id=held.user)[-1].memory
+            if last.version > len(held.versions):
+                assert (last.change, last.changed_by, last.forgotten_at) == ("expire", "upkeep", self.clock())
+                written.add(id)
+        assert written in (set(), due)
+        self.model.expire(written)
 
     def pick(self, data: Any, ids: Sequence[str]) -> str:
         return data.draw(st.sampled_from(sorted(ids)))
 
     def sees(self, user: str | None) -> list[str]:
-        return sorted(self.model.live(user))
+        return sorted(self.model.live(user, self.clock()))
 
     def added(self, receipt: Any, content: str, user: str | None) -> None:
         memory = receipt.memory
@@ -195,6 +211,7 @@ class Everything(RuleBasedStateMachine):
         if receipt.status == "unchanged":
             same = self.model.held[receipt.memory.id]
             assert (same.live, same.user, same.now["content"]) == (True, user, content)
+            assert not same.is_over(self.clock())
             self.model.touch([receipt.memory.id], 0.0)
             assert receipt.memory.access_count == same.count
         else:
@@ -308,7 +325,7 @@ class Everything(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def restore(self, data: Any) -> None:
-        gone = [id for id, held in self.model.held.items() if not held.live]
+        gone = [id for id, held in self.model.held.items() if not held.live or held.is_over(self.clock())]
         if not gone:
             return
         id = self.pick(data, gone)
@@ -332,6 +349,7 @@ class Everything(RuleBasedStateMachine):
     @rule(data=st.data())
     def restore_a_version(self, data: Any) -> None:
         ids = [id for id, held in self.model.held.items() if held.live and len(held.versions) > 1]
+        ids = [id for id in ids if not self.model.held[id].is_over(self.clock())]
         if not ids:
             return
         id = self.pick(data, ids)
@@ -425,17 +443,11 @@ class Everything(RuleBasedStateMachine):
     def upkeep(self, dry_run: bool) -> None:
         report = self.memory.upkeep(dry_run=dry_run)
         assert report.warning is None
-        due = {
-            id
-            for id, held in self.model.held.items()
-            if held.live and held.now["expires_at"] is not None and held.now["expires_at"] <= self.clock()
-        }
+        due = self.model.due(self.clock())
         assert set(report.expired) == due
         assert dry_run or report.pending == 0
         if not dry_run:
-            for id in due:
-                self.model.stale(id, frozenset(due))
-                self.model.change(id, "expire", gone=True)
+            self.model.expire(due)
             self.promoted(report.promoted)
             self.done()
 
@@ -475,7 +487,7 @@ class Everything(RuleBasedStateMachine):
                 values |= {
                     "sources": memory.sources,
                     "reflection": memory.reflection,
-                    "gone": memory.forgotten_at is not None,
+                    "gone": memory.change == "stale",
                 }
                 if id in self.model.held:
                     self.model.change(id, memory.change, **values)
@@ -545,7 +557,7 @@ class Everything(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         for user in USERS:
-            assert self.memory.stats(user_id=user).memories == len(self.model.live(user))
+            assert self.memory.stats(user_id=user).memories == len(self.sees(user))
 
     @invariant()
     def a_history_is_whole(self) -> None:
@@ -564,9 +576,9 @@ class Everything(RuleBasedStateMachine):
         assert [(memory.change, memory.content) for memory in versions] == [
             (version["change"], version["content"]) for version in held.versions
         ]
-        assert [memory.forgotten_at is not None for memory in versions] == [
-            version["gone"] for version in held.versions
-        ]
+        gone = [version["gone"] for version in held.versions]
+        gone[-1] = gone[-1] or held.is_over(self.clock())
+        assert [memory.forgotten_at is not None for memory in versions] == gone
 
 
 def contents_as(contents: Sequence[str]) -> list[dict[str, str]]:

@@ -125,9 +125,10 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     for case in cases[:10]:
         engine.recall(case.text, profile="cmm", limit=20, min_score=0.1, **SEEN)
     clock.advance(days=40)
-    page = engine.list(limit=1000, **SEEN)
-    memories = [*page.memories, *engine.list(limit=1000, cursor=page.cursor, **SEEN).memories]
-    yield Shelf(engine, {memory.id: memory for memory in memories}, cases)
+    listed = {"limit": 1000, "statuses": ["live", "expired"], **SEEN}
+    page = engine.list(**listed)
+    memories = [*page.memories, *engine.list(cursor=page.cursor, **listed).memories]
+    yield Shelf(engine, {memory.id: memory for memory in memories if memory.change != "expire"}, cases)
     engine.close()
 
 
@@ -143,7 +144,7 @@ def trial_of(shelf: Shelf, profile: str, case: Case) -> Trace:
 
 @pytest.mark.parametrize("profile", profiles.NAMES)
 def test_every_memory_has_the_fate_rank_and_score_that_recall_gives_it(shelf, profile):
-    assert len(shelf.memories) > 0.95 * MEMORIES
+    assert len(shelf.memories) > 0.9 * MEMORIES
     for number, case in enumerate(shelf.cases):
         trial = trial_of(shelf, profile, case)
         found = verdicts(trial)

@@ -47,8 +47,25 @@ def test_the_past_and_later_pages_tell_of_none(memory):
     stored = memory.list(user_id="alice").memories[0].created_at
     assert memory.recall("query", as_of=stored).out_of_scope == ()
     assert memory.list(cursor="f" * 32).out_of_scope == ()
-    assert memory.list(scope="global").out_of_scope == ()
-    assert memory.list(fact_keys=["alice.drink"]).out_of_scope == ()
+
+
+def test_an_empty_answer_counts_the_memories_elsewhere_that_its_filters_accept(memory):
+    memory.remember("tea", user_id="alice", tags=["a"], fact_key="alice.drink", kind="rule", duplicate=True)
+    for read in (memory.list, lambda **given: memory.recall("query", **given)):
+        for given, counts in (
+            ({}, [3, 1]),
+            ({"tags": ["a"]}, [1]),
+            ({"tags": ["b"]}, []),
+            ({"kinds": ["rule"]}, [1]),
+            ({"scope": "global"}, [3]),
+            ({"where": {"plan": "pro"}}, []),
+            ({"until": "2001-01-01"}, []),
+        ):
+            assert [place.count for place in read(**given).out_of_scope] == counts, given
+    for given, counts in (
+        ({"fact_keys": ["alice.drink"]}, [1]), ({"words": ["soup"]}, [1]), ({"statuses": ["forgotten"]}, [])
+    ):  # fmt: skip
+        assert [place.count for place in memory.list(**given).out_of_scope] == counts, given
 
 
 def test_memories_are_listed_by_their_fact(memory):

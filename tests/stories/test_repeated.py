@@ -238,13 +238,3 @@ def test_duplicates_beside_an_update_get_the_usual_warning(planted):
     receipt = memory.remember(texts[2])
     assert sorted(found.label for found in receipt.contradictions) == ["duplicate", "update"]
     assert "CONTRADICTION DETECTED" in receipt.warning
-
-
-def test_a_key_of_an_expired_memory_says_that_nothing_was_stored(planted, clock):
-    memory = planted()
-    first = memory.remember("The parking code is 1234", key="code", ttl="1h")
-    assert memory.remember("The parking code is 1234", key="code", ttl="1h").warning is None
-    clock.advance(hours=2)
-    again = memory.remember("The parking code is 1234", key="code", ttl="1h")
-    assert (again.status, again.memory.id) == ("unchanged", first.memory.id)
-    assert again.warning == "Nothing was stored: the memory of this key has expired. To store it again, use a new key."

@@ -148,7 +148,7 @@ def test_drafts_are_imported_with_their_scopes_and_supersession(planted, clock):
     memory = planted()
     old = memory.remember("old", user_id="u").memory
     lines = [
-        {"content": "first", "user_id": "u", "importance": 0.9, "created_at": "2026-01-01T00:00:00+00:00", "ttl": "1d"},
+        {"content": "first", "user_id": "u", "importance": 0.9, "created_at": "2026-01-01T00:00:00Z", "ttl": "365d"},
         {"content": "second", "user_id": "u", "supersedes": old.id},
         {"content": "third", "session_id": "s", "kind": "turn", "speaker": "Ann"},
     ]
@@ -157,7 +157,7 @@ def test_drafts_are_imported_with_their_scopes_and_supersession(planted, clock):
     assert memory.get(old.id, user_id="u").weight == 0.1
     assert [m.content for m in memory.list(user_id="v").memories] == ["third"]
     first = memory.list(user_id="u").memories[1]
-    assert (first.importance, first.expires_at - first.created_at) == (0.9, timedelta(days=1))
+    assert (first.importance, first.expires_at - first.created_at) == (0.9, timedelta(days=365))
 
 
 def vector(values) -> str:

@@ -48,7 +48,7 @@ def test_what_is_superseded_or_past_its_time_is_not_valid(engine, clock):
     new = engine.remember("newer", user_id="ann", supersedes=old.id).memory
     found = validity([history(engine, one) for one in (old, short, new)], clock.now)
     assert [one.state for one in found[0]][-1] == "replaced"
-    assert states(found[1]) == [("valid", 1), ("expired", 1)]
+    assert states(found[1]) == [("valid", 1), ("expired", 1), ("expired", 2)]
     assert found[1][1].start == short.expires_at
     assert states(found[2]) == [("valid", 1)]
 

@@ -26,7 +26,7 @@ from salience.explain.trace import (
     verdicts,
 )
 from salience.extract.subjects import Subjects, index_terms
-from salience.ports import Need, Selection, Services
+from salience.ports import LIVE, Need, Selection, Services
 from salience.rank.criteria import Criteria
 from salience.rank.signals import inverse_document_frequency
 from salience.recall import reach_for
@@ -290,11 +290,11 @@ def without_relation(case: Case, newer: str, older: str) -> Case:
 def _next_successor(case: Case, newer: str, older: str) -> tuple[str, float]:
     """Return the id and the probability of the memory that replaces `older` if `newer` does not; "" and 0 for none."""
     need = case.need
-    selection = Selection(scope=need.scope, linked_to=(older,), values={"status": ("live",)})
+    selection = Selection(scope=need.scope, linked_to=(older,), values=LIVE, now=need.now)
     found = [
         (one.probability, memory.id)
         for memory in case.services.store.browse(selection, "id", MOST_RELATIONS)
-        if memory.id not in (newer, older) and (memory.expires_at is None or memory.expires_at > need.now)
+        if memory.id not in (newer, older)
         for one in memory.relations or ()
         if one.id == older and one.kind == "replaces"
     ]

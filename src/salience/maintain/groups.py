@@ -117,8 +117,8 @@ def reflectable(memories: Iterable[Memory], now: datetime) -> list[Memory]:
     """
     latest: dict[str, Memory] = {}
     for memory in sorted(memories, key=lambda one: (one.updated_at, one.id)):
-        has_expired = memory.expires_at is not None and memory.expires_at <= now
-        if memory.kind in LEFT_OUT or memory.sources or memory.weight <= SUPERSEDED_WEIGHT or has_expired:
+        is_left_out = memory.kind in LEFT_OUT or bool(memory.sources) or memory.weight <= SUPERSEDED_WEIGHT
+        if is_left_out or not memory.is_live(now):
             continue
         latest[memory.fact_key or memory.id] = memory
     return sorted(latest.values(), key=lambda memory: memory.id)

@@ -148,7 +148,7 @@ def _items(
         memory, items = stored.memory, [*pairs.get(stored.memory.id, ()), *related.get(stored.memory.id, ())]
         if memory.status == "stale" and _mark(memory, None) not in dismissed(memory):
             items = [ReviewItem("stale", memory, reasons=(memory.reason,) if memory.reason else ())]
-        elif memory.forgotten_at is None and stored.vector is None:
+        elif memory.is_live(now) and stored.vector is None:
             items = [ReviewItem("pending", memory), *items]
         found.append([one for one in items if one.kind in kinds])
     return found

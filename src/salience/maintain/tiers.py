@@ -9,6 +9,7 @@ from typing import Final
 
 from salience.ports import Revise, Services
 from salience.records import ANY, ConsolidateReport, Filter, Memory, Scope, SessionReport, checks
+from salience.remember.write import UPKEEP
 from salience.steps import retry_stale, scan
 
 WORKING_WAIT: Final = timedelta(hours=4)
@@ -23,8 +24,6 @@ LOWER: Final = ("working", "episodic")
 """Tiers that a memory can leave."""
 UPPER: Final = ("episodic", "semantic")
 """Tiers that a memory can be promoted to."""
-UPKEEP: Final = "upkeep"
-"""Author of versions that upkeep writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def consolidate(
 
 def _live(services: Services, scope: Scope, filter: Filter, now: datetime) -> Iterable[Memory]:
     memories = (stored.memory for stored in scan(services, scope, filter))
-    return (memory for memory in memories if memory.expires_at is None or memory.expires_at > now)
+    return (memory for memory in memories if memory.is_live(now))
 
 
 def _promote(services: Services, earned: Iterable[Promotion], now: datetime, by: str | None) -> None:

@@ -15,15 +15,14 @@ from typing import Final, Protocol, TypeVar
 
 from salience.errors import LeaseError, SalienceError
 from salience.maintain.leases import leased
-from salience.maintain.tiers import UPKEEP, UPPER, consolidate
+from salience.maintain.tiers import UPPER, consolidate
 from salience.pending import Embedded, embed_pending
-from salience.ports import Derive, Prune, Revise, Services
+from salience.ports import Derive, Prune, Services
 from salience.rank import profiles
 from salience.records import ANY, ConsolidateReport, Scope, UpkeepReport
-from salience.remember import stale
 from salience.remember.conflicts import neighbours
 from salience.remember.facts import stored_facts
-from salience.remember.write import related
+from salience.remember.write import hidden, related
 from salience.steps import retry_stale, scan, scan_pages
 
 LEASE_TIME: Final = timedelta(minutes=2)
@@ -105,7 +104,7 @@ def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_e
         messages.append(f"embed: {embedded.warning}")
     if not only_embed:
         run("relate", lambda: relate_undecided(services, everywhere, dry_run=dry_run), 0)
-        expired = run("expire", lambda: expire(services, everywhere, dry_run=dry_run), expired)
+        expired = run("expire", lambda: expire(services, dry_run=dry_run), expired)
         without = expired.stale
         moved = run("consolidate", lambda: consolidate(services, everywhere, dry_run=dry_run, without=without), moved)
         pruned = run("prune", lambda: prune(services, everywhere, dry_run=dry_run), 0)
@@ -148,24 +147,21 @@ def relate_undecided(services: Services, scope: Scope, *, dry_run: bool = False)
     return done
 
 
-def expire(services: Services, scope: Scope, *, dry_run: bool = False) -> Expired:
-    """Hide the visible memories whose time to live is over, and reflections of them, all or none.
+def expire(services: Services, *, dry_run: bool = False) -> Expired:
+    """Hide the memories of the tenant whose time to live is over, and reflections of them, all or none.
 
-    Their versions are kept; `restore` brings them back.
+    No verb but `history` and `restore` finds them from `expires_at` on; this writes the version that says so, and keeps
+    the others.
     """
 
     def attempt() -> Expired:
         now = services.clock()
-        memories = (stored.memory for stored in scan(services, scope))
-        expired = [memory for memory in memories if memory.expires_at is not None and memory.expires_at <= now]
-        changes = [
-            Revise(memory.changed("expire", now, by=UPKEEP, reason="its time ran out", forgotten_at=now))
-            for memory in expired
-        ]
-        reflections = stale(services, expired, now, by=UPKEEP, reason="the time of a source ran out")
-        if not dry_run:
-            services.store.apply([*changes, *reflections], counted=True)
-        return Expired(tuple(memory.id for memory in expired), tuple(change.memory.id for change in reflections))
+        expired = services.store.due(services.tenant, now)
+        changes = hidden(services, expired, now)
+        if changes and not dry_run:
+            services.store.apply(changes, counted=True)
+        ids = [change.memory.id for change in changes]
+        return Expired(tuple(ids[: len(expired)]), tuple(ids[len(expired) :]))
 
     return retry_stale(attempt)
 

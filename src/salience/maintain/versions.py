@@ -42,7 +42,8 @@ def history(services: Services, scope: Scope, id: str) -> tuple[Version, ...]:
     changed = [(), *(changed_fields(services, scope, old, new) for old, new in pairwise(memories))]
     ends = [*(memory.changed_at for memory in memories[1:]), None]
     *older, last = map(Version, memories, changed, ends)
-    return (*older, replace(last, activations=_activations(scope, versions[-1].activations)))
+    activations = _activations(scope, versions[-1].activations)
+    return (*older, replace(last, memory=last.memory.seen_at(services.clock()), activations=activations))
 
 
 def _activations(scope: Scope, turns: Mapping[str, int]) -> dict[str, int]:

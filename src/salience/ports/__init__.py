@@ -1,6 +1,6 @@
 """Ports: the protocols of stores and models, and the values passed to them (needs and changes)."""
 
-from salience.ports.browsing import SESSION, After, Selection
+from salience.ports.browsing import LIVE, SESSION, After, Selection
 from salience.ports.changes import (
     Add,
     Adopt,
@@ -62,6 +62,7 @@ from salience.ports.store import (
 __all__ = [
     "EDGE",
     "FINGERPRINTED",
+    "LIVE",
     "RAW",
     "SAME_MODEL",
     "SESSION",

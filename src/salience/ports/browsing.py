@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from salience.records import FACETS, TAG, Facets, Filter, Scope
+from salience.records.checks import frozen
 
 SESSION: Final = "session_id"
+LIVE: Final[Mapping[str, tuple[str, ...]]] = frozen({"status": ("live",)})
+"""`Selection.values` of the memories that are live at `Selection.now`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,8 @@ class Selection:
         entities: entities of which the memory must name one, as they are written; empty for any memory.
         linked_to: ids of memories; the memory must have a relation to one of them, supersede one, or be a reflection of
             one. Empty for any memory.
+        now: from its `expires_at` on, the status of a memory is `expired`, as `Memory.seen_at` says. None: it is as
+            recorded, whatever the time.
     """
 
     scope: Scope
@@ -37,6 +43,7 @@ class Selection:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     entities: tuple[str, ...] = ()
     linked_to: tuple[str, ...] = ()
+    now: datetime | None = None
 
 
 class After(NamedTuple):

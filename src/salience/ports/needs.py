@@ -157,7 +157,7 @@ class Need:
             too, if there are any with one.
         correctable: terms that may be misspelt. Where no visible memory contains such a term, a store searches for the
             `text.similar_term` that one contains, if any. Its frequencies are then multiplied by
-            `batch.CORRECTED`.
+            `batch.CORRECTED`. Memories that have expired at `now` do not count, except in searches by indexes.
         corrections: term -> the similar term to search for, as found by a store that searches in several steps.
         candidates, ids, near: see above; None for no such limit.
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and

@@ -224,15 +224,23 @@ class Store(Protocol):
         """Return how many entries of the recall log a change would delete."""
         ...
 
-    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return the number of live memories per place that `scope.widened()` shows and `scope` does not.
+    def out_of_scope(self, selection: Selection, limit: int = 5) -> list[OutOfScope]:
+        """Return the number of selected memories per place that `scope.widened()` shows and `scope` does not.
 
         The places with the most memories come first, at most `limit` of them.
         """
         ...
 
-    def counts(self, scope: Scope) -> Counts:
-        """Return the numbers of live memories visible in `scope`, with all values of each of `FACETS`."""
+    def counts(self, scope: Scope, now: datetime) -> Counts:
+        """Return the numbers of memories visible in `scope`, live at `now`, with all values of each of `FACETS`."""
+        ...
+
+    def due(self, tenant: str, now: datetime) -> list[Memory]:
+        """Return the memories of a tenant that no change hides, but whose `expires_at` is not after `now`, by id."""
+        ...
+
+    def may_be_due(self, tenant: str, now: datetime) -> bool:
+        """Return whether `due` returns any, as far as this process knows without a query; a server's store: False."""
         ...
 
     def browse(
@@ -247,7 +255,8 @@ class Store(Protocol):
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order` (one of `SORTABLE`), then by id.
 
-        `after` continues behind a memory. Both keys descend unless `ascending`. `passed` is as in `scan`.
+        `after` continues behind a memory. Both keys descend unless `ascending`. `passed` is as in `scan`. With
+        `Selection.now`, memories are as `Memory.seen_at` shows them.
         """
         ...
 

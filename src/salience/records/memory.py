@@ -420,13 +420,24 @@ class Memory:
 
     @property
     def status(self) -> Status:
-        """`live`, or why recalls do not return the memory.
-
-        A memory whose time to live is over stays `live` until upkeep runs; recalls leave it out at once.
-        """
+        """`live`, or why recalls do not return the memory."""
         if self.forgotten_at is None:
             return "live"
-        return "expired" if self.change == "expire" else "stale" if self.change == "stale" else "forgotten"
+        if self.change == "expire" or self.forgotten_at == self.expires_at:
+            return "expired"
+        return "stale" if self.change == "stale" else "forgotten"
+
+    def is_live(self, now: datetime) -> bool:
+        """Return whether the memory is not hidden, and its time to live is not over at an instant.
+
+        `store.statements.live` and `store.index.view.live` say the same in SQL and on columns.
+        """
+        return self.forgotten_at is None and (self.expires_at is None or self.expires_at > now)
+
+    def seen_at(self, now: datetime) -> Memory:
+        """Return the memory as a call at an instant shows it: hidden from `expires_at` on."""
+        is_over = self.forgotten_at is None and not self.is_live(now)
+        return replace(self, forgotten_at=self.expires_at) if is_over else self
 
     def changed(
         self, change: str, at: datetime, *, by: str | None = None, reason: str | None = None, **values: Any

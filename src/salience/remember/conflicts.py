@@ -173,8 +173,7 @@ def contradictions(
         close = np.flatnonzero(about[:position] > above - ROUNDING)
         for other, cosine in zip(close.tolist(), cosines(vectors[close], vectors[position]).tolist(), strict=True):
             rival = prepared[other].memory
-            is_visible = item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now)
-            if cosine > above and is_visible:
+            if cosine > above and item.memory.scope.sees(rival.scope) and rival.is_live(now):
                 rivals.append((cosine, rival))
         rivals.sort(key=lambda pair: -pair[0])
         found.append(

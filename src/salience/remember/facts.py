@@ -47,7 +47,7 @@ def stored_facts(services: Services, memories: Sequence[Memory]) -> Facts:
     found: dict[Fact, dict[str, Memory]] = {}
     for home, named in keys.items():
         for item in scan(services, home, Filter(fact_keys=sorted(named))):
-            if item.memory.expires_at is None or item.memory.expires_at > now:
+            if item.memory.is_live(now):
                 found.setdefault(fact_of(item.memory), {})[item.memory.id] = item.memory
     return {fact: sorted(memories.values(), key=recency) for fact, memories in found.items()}
 

@@ -34,6 +34,7 @@ from salience.remember.write import (
     replacement_warnings,
     stale,
     superseded_by,
+    superseded_memory,
     weight_before,
 )
 from salience.steps import get_memory, retry_stale, try_embed
@@ -193,7 +194,8 @@ def update(
     request = Request(scope, "update", id, key, if_version, reason)
 
     def attempt(embeds: bool = True) -> Receipt:
-        old, now = get_memory(services, scope, id), services.clock()
+        now = services.clock()
+        old = get_memory(services, scope, id, now)
         request.check_version(old)
         new = replace(_updated(services, old, given, now), changed_by=scope.who, reason=reason)
         new, links = _superseding(services, old, new, now, scope.who) if "supersedes" in given else (new, [])
@@ -276,7 +278,7 @@ def _superseding(
     relations = tuple(one for one in old.relations or () if not (one.hides and one.id == old.supersedes))
     if new.supersedes is None:
         return replace(new, relations=None if old.relations is None else relations), _freed(services, old, new, by)
-    target = get_memory(services, new.scope, new.supersedes, "supersedes")
+    target = superseded_memory(services, new.scope, new.supersedes)
     if target.id == new.id:
         raise InputError("supersedes", new.supersedes, "Name another memory.", "is the memory itself")
     (revised, (item,)) = decide(services, [Stored(new, None, (), {})], now, by, frozenset())
@@ -286,7 +288,7 @@ def _superseding(
     released = _released(_replacing(services, memory, now), memory, True)
     changes = {one.memory.id: one for one in (*released, *freed, *revised) if one.memory.id != new.id}
     backwards = tuple(one for one in target.relations or () if one.id != new.id)
-    if backwards != (target.relations or ()):
+    if target.is_live(now) and backwards != (target.relations or ()):
         reason = SUPERSEDED_BY.format(new.short_id)
         made = changes[target.id].memory if target.id in changes else target.changed("update", now, reason=reason)
         kept = None if target.supersedes == new.id else target.supersedes
@@ -302,7 +304,7 @@ def _freed(services: Services, old: Memory, new: Memory, by: str | None) -> list
     return [
         Revise(one.changed("update", new.changed_at, by=by, reason=reason, weight=weight))
         for one in services.store.fetch(new.scope, [old.supersedes])
-        if (weight := weight_before(services, one, old)) != one.weight
+        if one.is_live(new.changed_at) and (weight := weight_before(services, one, old)) != one.weight
     ]
 
 
@@ -329,7 +331,8 @@ def forget(
     request = Request(scope, "forget", id, key, if_version, reason)
 
     def attempt() -> Receipt:
-        memory, now = get_memory(services, scope, id), services.clock()
+        now = services.clock()
+        memory = get_memory(services, scope, id, now)
         request.check_version(memory)
         gone = memory.changed("forget", now, by=scope.who, reason=reason, forgotten_at=now)
         stale_reflections = stale(services, [memory], now, by=scope.who, reason="a source was forgotten")
@@ -365,7 +368,7 @@ def restore(
 
     def attempt(embeds: bool = True) -> Receipt:
         versions, now = versions_of(services, scope, id), services.clock()
-        then, old = _version_to_restore(versions, number), versions[-1]
+        then, old = _version_to_restore(versions, number, now), versions[-1]
         has_expired = then.memory.expires_at is not None and then.memory.expires_at <= now
         new = old.memory.changed(
             "restore",
@@ -406,7 +409,7 @@ def restore(
             event=derived.event,
         )
         others_changed = _freed(services, old.memory, new, scope.who)
-        if old.memory.forgotten_at is not None or has_new_text:
+        if not old.memory.is_live(now) or has_new_text:
             of_memory = stale(services, [old.memory], now, by=scope.who, reason="a source was restored")
             others_changed += [one for one in of_memory if new.id in one.memory.sources]
         others_changed = list({one.memory.id: one for one in (*released, *others_changed)}.values())
@@ -427,11 +430,12 @@ def restore(
         return once(services, request, lambda: attempt(embeds=False))
 
 
-def _version_to_restore(versions: Sequence[Stored], number: int | None) -> Stored:
+def _version_to_restore(versions: Sequence[Stored], number: int | None, now: datetime) -> Stored:
     """Return the version of a number; without a number, the last live version of a hidden memory."""
     current = versions[-1].memory
-    is_live = current.forgotten_at is None
-    others = [stored for stored in versions[:-1] if stored.memory.forgotten_at is None]
+    is_live = current.is_live(now)
+    others = [stored for stored in versions if stored.memory.forgotten_at is None]
+    others = others[:-1] if is_live else others  # an expired memory may be hidden by no version
     if number is None and not is_live:
         return others[-1] if others else versions[-1]  # the hidden version holds all fields of the live one
     found = [stored for stored in others if stored.memory.version == number]

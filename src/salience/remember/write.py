@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
@@ -12,11 +12,11 @@ from typing import Final, Literal
 import numpy as np
 
 from salience.batch import ROUNDING, approximate_cosines, cosines
-from salience.errors import EmbedderError, MovedError
+from salience.errors import EmbedderError, MovedError, NotFoundError
 from salience.pending import catch_up
-from salience.ports import Add, Derive, Revise, Selection, Services, Stored, Touch, touched
+from salience.ports import LIVE, Add, Derive, Revise, Selection, Services, Stored, Touch, touched
 from salience.rank.profile import Profile
-from salience.records import CALLER, FACT, LIKELY, Contradiction, Draft, Memory, Receipt, Relation, Scope
+from salience.records import CALLER, FACT, LIKELY, Contradiction, Draft, Memory, Receipt, Relation, Scope, checks
 from salience.records.ids import short_id
 from salience.relations import MOST, NEAREST, relate, surest_first
 from salience.remember.conflicts import Near, are_dismissed, conflict_warning, contradictions, neighbours
@@ -33,9 +33,12 @@ from salience.remember.facts import (
     with_written,
 )
 from salience.remember.llm import judged, with_facts
-from salience.steps import get_memory, retry_stale, try_embed
+from salience.steps import retry_stale, try_embed
 
 GONE: Final = "Nothing was stored: the memory of this key {}. To store it again, use a new key."
+AGAIN: Final = "Memory {} of this key has expired, so this one was stored."
+UPKEEP: Final = "upkeep"
+"""Author of changes that no caller asked for."""
 PENDING: Final = "Stored without a vector for now: searches find its words, and conflicts were not checked."
 SAME: Final = (
     "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True (on the command "
@@ -122,7 +125,13 @@ def _write(
     def attempt() -> list[Receipt]:
         # 4 look: neighbours, idempotency keys and facts in the store
         near = neighbours(services, profile, prepared, now)
-        retried = retried_ids(services, prepared)
+        held = held_keys(services, prepared)
+        freed = {
+            key: held[key]
+            for memory in (item.memory for item in prepared if item.memory.is_live(now))
+            if (key := _home_and_key(memory)) in held and held[key].seen_at(now).status == "expired"
+        }
+        retried = retried_ids(prepared, held.keys() - freed.keys())
         same = repeats(services, drafts, prepared, near, retried, now) if check_existing else {}
         positions = [position for position in range(len(prepared)) if position not in same]
         written = [prepared[position].memory for position in positions]
@@ -130,6 +139,8 @@ def _write(
         facts = with_written(stored_facts(services, written), stored)
         # 5 decide
         changes, new = decide(services, [prepared[position] for position in positions], now, scope.who, retried)
+        changes += hidden(services, list(freed.values()), now, key=None)
+        changes = list({change.memory.id: change for change in changes}.values())
         nearby = with_others(new, [near[position] for position in positions], retried)
         keys = [drafts[position].fact_key is not None for position in positions]
         new, derived = related(services, new, nearby, facts, keys, retried)
@@ -154,7 +165,9 @@ def _write(
                 superseded = superseded_by(profile, receipt.memory, facts)
                 found = tuple(conflict for conflict in found if conflict.memory.id not in not_stored)
                 status: Literal["superseded", "created"] = "superseded" if superseded else "created"
-                receipt = replace(receipt, status=status, superseded=superseded, contradictions=found)
+                former = freed.get(_home_and_key(receipt.memory))
+                again = None if former is None else AGAIN.format(former.short_id)
+                receipt = Receipt(receipt.memory, status, found, again, superseded)
             results[position] = receipt
         for position, memory in same.items():
             touched_memory = touched(by_id.get(memory.id, memory), [touches[memory.id]])
@@ -270,7 +283,7 @@ def decide(
     Raises:
         NotFoundError: a superseded memory that is not visible from the scope of the new one.
     """
-    retried = retried_ids(services, prepared) if retried is None else retried
+    retried = retried_ids(prepared, held_keys(services, prepared)) if retried is None else retried
     targets: dict[str, Memory] = {}
     changes: dict[str, Revise] = {}
     new: list[Stored] = []
@@ -279,12 +292,12 @@ def decide(
         if supersedes is None or item.memory.id in retried:
             new.append(item)
             continue
-        target = get_memory(services, home, supersedes, "supersedes")
+        target = superseded_memory(services, home, supersedes)
         new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
         is_private = (home.user_id is not None and target.scope.user_id is None) or (
             home.agent_id is not None and target.scope.agent_id is None
         )
-        if target.weight > SUPERSEDED_WEIGHT and not is_private:
+        if target.is_live(now) and target.weight > SUPERSEDED_WEIGHT and not is_private:
             reason = SUPERSEDED_BY.format(item.memory.short_id)
             targets[target.id] = target
             changes[target.id] = Revise(
@@ -294,6 +307,19 @@ def decide(
     return [*changes.values(), *stale_reflections], new
 
 
+def superseded_memory(services: Services, scope: Scope, id: str) -> Memory:
+    """Return the memory that a new one in `scope` supersedes: a live or an expired one.
+
+    Raises:
+        NotFoundError: no such memory is visible.
+    """
+    found = services.store.fetch(scope, [checks.name("supersedes", id)])
+    found = found or [stored.memory for stored in services.store.history(scope, id)[-1:]]
+    if not found or found[0].status not in ("live", "expired"):
+        raise NotFoundError(id, "supersedes")
+    return found[0]
+
+
 def weight_before(services: Services, older: Memory, newer: Memory) -> float:
     """Return the weight of a memory without the fall that a newer one, which superseded it, caused.
 
@@ -301,8 +327,8 @@ def weight_before(services: Services, older: Memory, newer: Memory) -> float:
     """
     if older.weight != SUPERSEDED_WEIGHT:
         return older.weight
-    others = services.store.browse(Selection(scope=older.scope.widened(), supersedes=(older.id,)), "id", MOST)
-    if any(one.id != newer.id and one.forgotten_at is None for one in others):
+    others = Selection(scope=older.scope.widened(), supersedes=(older.id,), values=LIVE, now=services.clock())
+    if any(one.id != newer.id for one in services.store.browse(others, "id", MOST)):
         return older.weight
     versions, reason = services.store.history(older.scope, older.id), SUPERSEDED_BY.format(newer.short_id)
     fell = [
@@ -338,16 +364,41 @@ def stale(
     ]
 
 
-def retried_ids(services: Services, prepared: Sequence[Stored]) -> frozenset[str]:
-    """Return the ids of new memories whose idempotency key is taken, in the store or earlier in the call."""
-    keyed = [item.memory for item in prepared if item.memory.key is not None]
+def hidden(services: Services, memories: Sequence[Memory], now: datetime, **values: None) -> list[Revise]:
+    """Return the changes that hide memories whose time to live is over, and then the live reflections of them.
+
+    `values` are fields that change too, also of a memory that is hidden already.
+    """
+    changes = [
+        Revise(
+            memory.changed(
+                "expire", now, by=UPKEEP, reason="its time ran out", forgotten_at=memory.forgotten_at or now, **values
+            )
+        )
+        for memory in memories
+    ]
+    return changes + stale(services, memories, now, by=UPKEEP, reason="the time of a source ran out")
+
+
+def _home_and_key(memory: Memory) -> tuple[Scope, str | None]:
+    return memory.scope.without_session, memory.key
+
+
+def held_keys(services: Services, prepared: Sequence[Stored]) -> dict[tuple[Scope, str | None], Memory]:
+    """Return home and idempotency key -> the stored memory with it, for the keys of new memories."""
     keys: dict[Scope, list[str]] = {}
-    for memory in keyed:
-        keys.setdefault(memory.scope.without_session, []).append(str(memory.key))
-    known = {(home, memory.key) for home, named in keys.items() for memory in services.store.find_by_key(home, named)}
-    retried: set[str] = set()
-    for memory in keyed:
-        key = memory.scope.without_session, memory.key
+    for memory in (item.memory for item in prepared):
+        if memory.key is not None:
+            keys.setdefault(memory.scope.without_session, []).append(memory.key)
+    found = (services.store.find_by_key(home, named) for home, named in keys.items())
+    return {_home_and_key(memory): memory for each in found for memory in each}
+
+
+def retried_ids(prepared: Sequence[Stored], held: Iterable[tuple[Scope, str | None]]) -> frozenset[str]:
+    """Return the ids of new memories whose idempotency key is taken, among the `held` ones or earlier in the call."""
+    known, retried = set(held), set[str]()
+    for memory in (item.memory for item in prepared if item.memory.key is not None):
+        key = _home_and_key(memory)
         if key in known:
             retried.add(memory.id)
         known.add(key)
@@ -358,10 +409,10 @@ def _with_warning(profile: Profile, receipt: Receipt, now: datetime) -> Receipt:
     """Return a receipt with its warning."""
     memory = receipt.memory
     if receipt.status == "unchanged":
-        if memory.forgotten_at is not None:
-            return replace(receipt, warning=GONE.format("was forgotten"))
-        has_expired = memory.expires_at is not None and memory.expires_at <= now
-        return replace(receipt, warning=GONE.format("has expired")) if has_expired else receipt
+        if memory.is_live(now):
+            return receipt
+        gone = "has expired" if memory.seen_at(now).status == "expired" else "was forgotten"
+        return replace(receipt, warning=GONE.format(gone))
     conflicts = list(receipt.contradictions)
     if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # these are settled
         conflicts = [
@@ -369,7 +420,8 @@ def _with_warning(profile: Profile, receipt: Receipt, now: datetime) -> Receipt:
             for conflict in conflicts
             if fact_of(conflict.memory) != fact_of(memory) or recency(conflict.memory) > recency(memory)
         ]
-    lines = [*replacement_warnings(profile, memory), *([conflict_warning(memory, conflicts)] if conflicts else [])]
+    lines = [] if receipt.warning is None else [receipt.warning]
+    lines += [*replacement_warnings(profile, memory), *([conflict_warning(memory, conflicts)] if conflicts else [])]
     return replace(receipt, warning="\n".join(lines) or None)
 
 

@@ -64,6 +64,7 @@ from salience.records import (
     Filter,
     LoggedRecall,
     Memory,
+    OutOfScope,
     Receipt,
     Relation,
     Scope,
@@ -779,13 +780,29 @@ class SQLStore(ABC):
         """Return the versions of the visible memory with a whole or short id, live or not."""
         return self._read(scope.tenant, lambda reader: _history(reader, scope, id))
 
-    def counts(self, scope: Scope) -> Counts:
+    def counts(self, scope: Scope, now: datetime) -> Counts:
         """Return the numbers of live visible memories, with all values of each of `FACETS`."""
+        of = Selection(scope=scope, now=now)
 
         def read(reader: Connection) -> Counts:
-            return Counts(*field_counts(reader, Selection(scope=scope), gone=False), count_pending(reader, scope))
+            return Counts(*field_counts(reader, of, gone=False), count_pending(reader, scope, now))
 
         return self._read(scope.tenant, read)
+
+    def out_of_scope(self, selection: Selection, limit: int = 5) -> list[OutOfScope]:
+        """Return the places with the most selected memories that only the widened scope sees, with their counts."""
+        query, tenant = statements.out_of_scope(selection, limit), selection.scope.tenant
+        found = self._query(tenant, lambda reader: reader.execute(query).all())
+        return [OutOfScope(Scope(tenant, *home), count) for *home, count in found]
+
+    def due(self, tenant: str, now: datetime) -> list[Memory]:
+        """Return the memories of a tenant that are past their time to live but not hidden, in the order of ids."""
+        query = statements.due(tenant, now)
+        return self._query(tenant, lambda reader: list(map(to_memory, reader.execute(query).mappings())))
+
+    def may_be_due(self, tenant: str, now: datetime) -> bool:
+        """Return False: only a query tells."""
+        return False
 
     def browse(
         self,
@@ -884,9 +901,9 @@ def field_counts(
     return total, counts
 
 
-def count_pending(reader: Connection, scope: Scope) -> int:
+def count_pending(reader: Connection, scope: Scope, now: datetime) -> int:
     """Return the number of live visible memories without a vector."""
-    without = [memories.c.forgotten_at.is_(None), memories.c.vector.is_(None)]
+    without = [statements.live(now), memories.c.vector.is_(None)]
     query = select(func.count()).select_from(memories).where(*visible(scope), *without)
     return int(reader.execute(query).scalar_one())
 
@@ -984,7 +1001,8 @@ def _browse(
         page = reader.execute(query).mappings().all()
         for row in page:
             try:
-                found.append(to_memory(row))
+                memory = to_memory(row)
+                found.append(memory if selection.now is None else memory.seen_at(selection.now))
             except DamagedError as error:
                 if passed is None or error.id is None:  # without an id, the next page has no start
                     raise

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
@@ -19,6 +19,7 @@ from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
 from salience.ports import (
+    LIVE,
     Adopt,
     Change,
     Counts,
@@ -256,36 +257,48 @@ class SQLiteStore(SQLStore):
         index, _ = self._index_alone(scope.tenant, as_of)
         return sessions(index, scope)
 
-    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
+    def out_of_scope(self, selection: Selection, limit: int = 5) -> list[OutOfScope]:
+        """Return the places with the most selected memories that only the widened scope sees, with their counts.
+
+        The index counts live memories that pass a filter; a statement applies other conditions.
+        """
+        scope, accepts, now = selection.scope, replace(selection.filter, where={}), selection.now
+        if now is None or selection != Selection(scope=scope, filter=accepts, values=LIVE, now=now):
+            return super().out_of_scope(selection, limit)
         index, _ = self._index_alone(scope.tenant)
-        return out_of_scope(index, scope, limit)
+        return out_of_scope(index, scope, accepts, now, limit)
+
+    def may_be_due(self, tenant: str, now: datetime) -> bool:
+        """Return whether the index that this process has read, if any, has a memory past its time to live."""
+        known = self._current.get(tenant)
+        return known is not None and known.index.has_due(now) and self._index_alone(tenant)[0].has_due(now)
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet.
 
         The index counts the live memories. It has no texts, facts or links: a statement applies conditions on these.
         """
-        indexed = Selection(scope=selection.scope, filter=Filter(tags=selection.filter.tags), values=selection.values)
+        scope, tags, values = selection.scope, selection.filter.tags, selection.values
+        indexed = Selection(scope=scope, filter=Filter(tags=tags), values=values, now=selection.now)
         is_indexed = selection == indexed
         with self._transaction() as reader:
-            index, _ = self._index(reader, selection.scope.tenant)
+            index, _ = self._index(reader, scope.tenant)
             ids = None if is_indexed else json.loads(reader.execute(statements.ids(selection)).scalar_one())
             gone, counts = sql_store.facet_counts(reader, selection, gone=True)
         live, of_live = facet_counts(index, selection, ids)
         return facets(gone + live, {name: counts[name] + of_live[name] for name in counts}, top)
 
-    def counts(self, scope: Scope) -> Counts:
+    def counts(self, scope: Scope, now: datetime) -> Counts:
         """Return the numbers of live visible memories, with all values of each of `FACETS`.
 
         An index in memory has them; to read one takes longer than to count the rows.
         """
         if scope.tenant not in self._current:
-            return super().counts(scope)
+            return super().counts(scope, now)
         with self._transaction() as reader:
             index, _ = self._index(reader, scope.tenant)
-            pending = sql_store.count_pending(reader, scope)
-        total, counts = facet_counts(index, Selection(scope=scope))
+            pending = sql_store.count_pending(reader, scope, now)
+        total, counts = facet_counts(index, Selection(scope=scope, now=now))
         return Counts(total, {name: counts[name] for name in FACETS}, pending)
 
     def unembedded(

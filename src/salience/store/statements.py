@@ -116,6 +116,20 @@ def as_parameters(free: Free) -> SimpleNamespace:
     return SimpleNamespace(**{name: bindparam(name) for name in _SEEN} | dict(free))
 
 
+def live(now: datetime | None) -> ColumnElement[bool]:
+    """Return the condition of `Memory.is_live`; None where `expires_at` does not matter."""
+    hidden, ends = memories.c.forgotten_at, memories.c.expires_at
+    return hidden.is_(None) if now is None else and_(hidden.is_(None), or_(ends.is_(None), ends > microseconds(now)))
+
+
+def due(tenant: str, now: datetime) -> Select[Any]:
+    """Return the memories of a tenant that are past their time to live but not hidden, in the order of ids."""
+    past = [memories.c.forgotten_at.is_(None), memories.c.expires_at <= microseconds(now)]
+    return (
+        select(*(memories.c[name] for name in RECORD)).where(memories.c.tenant == tenant, *past).order_by(memories.c.id)
+    )
+
+
 def page(
     scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool, newest_first: bool = False
 ) -> Select[Any]:
@@ -182,10 +196,11 @@ def _of_level(table: FromClause, level: str | None) -> Conditions:
     return [] if level is None else [absent if level == "global" else ~absent]
 
 
-def out_of_scope(scope: Scope, limit: int) -> Select[Any]:
-    """Return environment, project, user, agent and count of the live memories that only the widened scope sees."""
+def out_of_scope(selection: Selection, limit: int) -> Select[Any]:
+    """Return environment, project, user, agent and count of the selected memories that only the widened scope sees."""
     home = [memories.c[name] for name in _SEEN[1:]]
-    among = [*visible(scope.widened()), not_(and_(*visible(scope))), memories.c.forgotten_at.is_(None)]
+    wide = replace(selection, scope=selection.scope.widened())
+    among = [*_containing(wide, in_order=True), not_(and_(*visible(selection.scope))), *_chosen(selection)]
     order = [func.count().desc(), *(func.coalesce(column, "") for column in home)]
     return select(*home, func.count()).where(*among).group_by(*home).order_by(*order).limit(limit)
 
@@ -262,16 +277,16 @@ def _operand(value: Any) -> ColumnElement[Any]:
     return literal(int(value), BigInteger()) if isinstance(value, int) else literal(value, Double())
 
 
-_STATUS: Final = case(
-    (memories.c.forgotten_at.is_(None), "live"),
-    (memories.c.change == "expire", "expired"),
-    (memories.c.change == "stale", "stale"),
-    else_="forgotten",
-)
-"""`Memory.status`."""
-_FACETS: Final = {
-    name: _STATUS if name == "status" else func.coalesce(memories.c[name], "").label(name) for name in FACETS
-}
+def _facet(name: str, now: datetime | None) -> ColumnElement[Any]:
+    """Return a field of `FACETS`, "" for none; of the status, that of `Memory.seen_at`."""
+    if name != "status":
+        return func.coalesce(memories.c[name], "").label(name)
+    return case(
+        (live(now), "live"),
+        (or_(memories.c.forgotten_at.is_(None), memories.c.change == "expire"), "expired"),
+        (memories.c.change == "stale", "stale"),
+        else_="forgotten",
+    )
 
 
 def browse(selection: Selection, order: str, limit: int, ascending: bool, after: After | None) -> Select[Any]:
@@ -311,14 +326,14 @@ def groups(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
     """
     session = {name: values for name, values in selection.values.items() if name == SESSION}
     conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=session))]
-    return _counted([_FACETS[name] for name in FACETS if name != SESSION], conditions)
+    return _counted([_facet(name, selection.now) for name in FACETS if name != SESSION], conditions)
 
 
 def sessions(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
     """Return each session of the memories that the selection accepts in any session, and their number."""
     others = {name: values for name, values in selection.values.items() if name != SESSION}
     conditions = [*_containing(selection, gone=gone), *_chosen(replace(selection, values=others))]
-    return _counted([_FACETS[SESSION]], conditions)
+    return _counted([_facet(SESSION, selection.now)], conditions)
 
 
 def tags(selection: Selection, *, gone: bool | None = None) -> Select[Any]:
@@ -358,10 +373,10 @@ def _containing(selection: Selection, *, in_order: bool = False, gone: bool | No
     if not (in_order or selection.filter.fact_keys or selection.ids):
         seen[0] = _Unindexed(memories.c.tenant) == selection.scope.tenant
     words = [memories.c.content.icontains(word, autoescape=True) for word in selection.words]
-    ids, at = selection.ids, memories.c.forgotten_at
+    ids, is_live = selection.ids, live(selection.now)
     named: Conditions = [or_(memories.c.id.in_(ids), memories.c.short_id.in_(ids))] if ids else []
     named += [memories.c.supersedes.in_(selection.supersedes)] if selection.supersedes else []
-    state = [] if gone is None else [at.is_not(None) if gone else at.is_(None)]
+    state = [] if gone is None else [not_(is_live) if gone else is_live]
     return [*seen, *words, *named, *accepted(selection.filter), *_connected(selection), *state]
 
 
@@ -379,7 +394,7 @@ def _connected(selection: Selection) -> Conditions:
 
 def _chosen(selection: Selection) -> Conditions:
     return [
-        memories.c.forgotten_at.is_(None) if (name, *values) == ("status", "live") else _FACETS[name].in_(values)
+        live(selection.now) if (name, *values) == ("status", "live") else _facet(name, selection.now).in_(values)
         for name, values in selection.values.items()
     ]
 

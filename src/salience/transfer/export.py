@@ -50,9 +50,9 @@ def export_as(
     services: Services, scope: Scope, accepts: Filter, write: Write, progress: Progress | None = None
 ) -> TransferReport:
     """Pass the visible live memories that pass a filter, as JSON values, to a function; return the count."""
-    written = 0
+    written, now = 0, services.clock()
     for page in scan_pages(services, scope, accepts, size=PAGE):
-        for stored in page:
+        for stored in (one for one in page if one.memory.is_live(now)):
             write(as_record(replace(stored, vector=None, tokens=None))["memory"])
             written += 1
             if progress is not None:

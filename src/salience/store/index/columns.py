@@ -11,6 +11,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import chain, compress, repeat
 from operator import itemgetter
@@ -24,6 +25,7 @@ from salience.records import TIERS
 from salience.store.index.postings import Numbers32, Postings, find, runs
 from salience.store.rows import readable
 from salience.store.statements import INDEXED
+from salience.store.values import microseconds
 from salience.text import normalise
 
 Bools = NDArray[np.bool_]
@@ -260,6 +262,10 @@ class Index:
     def dimension(self) -> int:
         """Length of a vector."""
         return int(self.slots.arrays["vector"].shape[1])
+
+    def has_due(self, now: datetime) -> bool:
+        """Return whether the time to live of a memory is over at an instant."""
+        return bool(((self.slots["expires_at"] <= microseconds(now)) & (self.slots["row"] >= 0)).any())
 
     def ids(self, slots: Column) -> NDArray[np.object_]:
         """Return object[n] of str, the ids of the memories in some live slots."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ from salience.batch import (
 from salience.ports import Need, Pruning, Selection, SessionSpan
 from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, Scope
 from salience.store.index.columns import NEVER, Bools, Index, quantised
-from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
+from salience.store.index.view import Floats32, Occurrences, Places, View, live, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
 from salience.text import similar_term
 
@@ -130,15 +131,23 @@ class Search:
 
     @cached_property
     def corrected(self) -> Mapping[str, str]:
-        """Term of the need that no memory of the view contains -> the similar term that one contains."""
-        need, known = self.need, self.index.codes.terms
+        """Term of the need that no memory of the view contains -> the similar term that one contains.
+
+        Expired memories contain none.
+        """
+        need, known, valid = self.need, self.index.codes.terms, self.view.valid
         if not need.correctable:
             return need.corrections
+
+        def documents(found: Occurrences) -> list[int]:
+            counts = np.bincount(found.terms[valid[found.places]], minlength=len(found.documents))
+            return [int(count) for count in counts]
+
         found = {}
-        for term, documents in zip(need.terms, self._as_written.documents.tolist(), strict=True):
-            if term in need.correctable and not documents:
+        for term, count in zip(need.terms, documents(self._as_written), strict=True):
+            if term in need.correctable and not count:
                 similar = similar_term(
-                    term, lambda other: int(self._occurrences([other]).documents[0]) if other in known else 0
+                    term, lambda other: documents(self._occurrences([other]))[0] if other in known else 0
                 )
                 if similar is not None and similar not in need.terms:
                     found[term] = similar
@@ -598,9 +607,12 @@ def sessions(index: Index, scope: Scope) -> list[SessionSpan]:
     return sorted(spans, key=lambda span: (span.start, span.id))
 
 
-def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:
-    """Return the places with live memories that are visible in `scope.widened()` but not in `scope`, with counts."""
-    hidden = np.flatnonzero(visible(index, scope.widened()) & ~visible(index, scope))
+def out_of_scope(index: Index, scope: Scope, filter: Filter, now: datetime, limit: int) -> list[OutOfScope]:
+    """Return the places with live memories that pass `filter` and that only `scope.widened()` sees, with counts."""
+    view = view_of(index, scope.widened(), microseconds(now))
+    passed = accepted(view, filter, None)
+    among = view.slots[view.valid if passed is None else view.valid & passed]
+    hidden = among[~visible(index, scope)[among]]
     names = ("environment", *NARROWING)
     homes, counts = np.unique([index.slots[name][hidden] for name in names], axis=1, return_counts=True)
     texts = []
@@ -619,14 +631,14 @@ def facet_counts(
 
     Args:
         index: of the tenant.
-        selection: its scope, tags and values are applied.
+        selection: its scope, tags, values and instant are applied.
         ids: of the live memories that its other conditions accept; None for all.
     """
     codes, slots = index.codes, index.slots
     texts: dict[str, list[str]] = {"tier": list(TIERS), "status": ["live"]}
     texts |= {name: [text or "" for text in list(codes.coded[name])] for name in FACETS if name in codes.coded}
     numbers = {name: slots[name] if name in slots.arrays else np.zeros(slots.length, np.int8) for name in FACETS}
-    seen = visible(index, selection.scope)
+    seen = live(index, selection.scope, selection.now)
     for accepted in [index.tags.find([codes.tags.get(tag, -1)])[1] for tag in selection.filter.tags]:
         seen &= _mask(slots.length, accepted)
     if ids is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from salience.batch import OWN_COPIES, WINDOW_RADIUS, Codes, Column, Floats, Row
 from salience.records import ANY, NARROWING, Scope
 from salience.store.index.columns import NEVER, STEPS, Bools, Index
 from salience.store.index.postings import Numbers32, find
+from salience.store.values import microseconds
 
 Floats32 = NDArray[np.float32]
 Places = NDArray[np.intp]
@@ -272,8 +274,14 @@ def view_of(index: Index, scope: Scope, now: int | None = None) -> View:
     return found
 
 
+def live(index: Index, scope: Scope, now: datetime | None) -> Bools:
+    """Return, by slot, whether it is visible in `scope` and live at an instant; None: whatever its `expires_at`."""
+    seen = visible(index, scope)
+    return seen if now is None else seen & (index.slots["expires_at"] > microseconds(now))
+
+
 def visible(index: Index, scope: Scope) -> Bools:
-    """Return, by slot, whether it is live and visible in `scope`."""
+    """Return, by slot, whether it is not hidden and visible in `scope`."""
     numbers: Mapping[str, Mapping[Any, int]] = index.codes.coded
     seen = index.slots["row"] >= 0
     if scope.environment is not ANY:

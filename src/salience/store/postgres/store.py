@@ -30,9 +30,8 @@ from salience.ports import (
     Stored,
     Touch,
 )
-from salience.records import Finding, OutOfScope, Receipt, Scope
+from salience.records import Finding, Receipt, Scope
 from salience.store import sql_store
-from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, sessions, speakers
 from salience.store.pins import Handle, Meta, new_epoch, pinning, write_meta
 from salience.store.postgres import admin, checking, search, statements
@@ -387,12 +386,6 @@ class PostgresStore(SQLStore):
 
         found = self._runner.read(scope.tenant, read)
         return find(found) if isinstance(found, Index) else found
-
-    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
-        query = shared.out_of_scope(scope, limit)
-        found = self._query(scope.tenant, lambda reader: reader.execute(query).all())
-        return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None

@@ -91,12 +91,12 @@ def _upkeep(page: Page) -> dict[str, Any]:
     """Return a dry run of `upkeep`, and the first memories that would expire."""
     report = page.call("upkeep", dry_run=True)
     moved = sum(map(len, report.promoted.values()))
-    return {"report": report, "moved": moved, "expiring": _fetched(page, report.expired[:LISTED])}
+    return {"report": report, "moved": moved, "expiring": _fetched(page, report.expired[:LISTED], "expired")}
 
 
-def _fetched(page: Page, ids: Sequence[str]) -> list[Memory]:
-    """Return the live memories of some ids that are visible in the scope of the URL."""
-    found = {one.id: one for one in page.call("list", ids=ids, limit=len(ids))} if ids else {}
+def _fetched(page: Page, ids: Sequence[str], status: str = "live") -> list[Memory]:
+    """Return the memories of some ids and a status that are visible in the scope of the URL."""
+    found = {one.id: one for one in page.call("list", ids=ids, statuses=[status], limit=len(ids))} if ids else {}
     return [found[one] for one in ids if one in found]
 
 

@@ -249,7 +249,7 @@ def _at(versions: Sequence[Memory], at: datetime) -> Memory | None:
 
 
 def _state(memory: Memory, at: datetime) -> str:
-    if memory.forgotten_at is not None:
+    if memory.forgotten_at is not None and memory.forgotten_at <= at:
         return "expired" if memory.status == "expired" else "hidden"
     return "expired" if memory.expires_at is not None and memory.expires_at <= at else "valid"
 
