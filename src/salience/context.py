@@ -104,6 +104,7 @@ def context(services: Services, profile: Profile, query: Query, budget_tokens: i
         omitted=len(hits) - len(packed),
         confident=found.confident,
         out_of_scope=() if hits else found.out_of_scope,
+        emptied_by=() if hits else found.emptied_by,
         verdict=found.verdict,
         degraded=found.degraded if is_touched else (*found.degraded, "touch"),
     )

@@ -27,7 +27,7 @@ from salience.records import (
 )
 from salience.records.ids import ID, WHOLE_OR_SHORT_ID
 from salience.relations import with_replacements
-from salience.steps import AnswerLimit, out_of_scope
+from salience.steps import AnswerLimit, emptied_by, out_of_scope
 from salience.store.values import microseconds
 
 READ: Final = 128
@@ -62,9 +62,12 @@ def page(
         damaged = {one for one in damaged if (one > last.id if descending else one < last.id)}
     is_empty = not memories and not damaged and cursor is None
     elsewhere = out_of_scope(services, selection) if is_empty else ()
+    emptied = emptied_by(services, selection) if is_empty else ()
     with suppress(DamagedError):  # `damaged` names that row, here or on its page; the others are listed without marks
         listed = with_replacements(services, scope, listed)
-    return Page(tuple(listed), None if last is None else _cursor(last, order), tuple(sorted(damaged)), elsewhere)
+    return Page(
+        tuple(listed), None if last is None else _cursor(last, order), tuple(sorted(damaged)), elsewhere, emptied
+    )
 
 
 def _place(memory: Memory, order: str) -> After:

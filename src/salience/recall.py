@@ -38,7 +38,7 @@ from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
 from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, checks
 from salience.relations import replaced_by
-from salience.steps import AnswerLimit, embed_queries, embed_timeout, out_of_scope, rerank_scores
+from salience.steps import AnswerLimit, embed_queries, embed_timeout, emptied_by, out_of_scope, rerank_scores
 
 MIN_REACH: Final = 150
 """Smallest number of nearest memories, and of other memories that match terms, to request from an indexed store."""
@@ -134,8 +134,12 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
         log(services, query, answer)
     if is_past or all(answer.hits for answer in answers):
         return answers
-    elsewhere = out_of_scope(services, Selection(scope=first.scope, filter=first.filter, values=LIVE, now=now))
-    return [answer if answer.hits else replace(answer, out_of_scope=elsewhere) for answer in answers]
+    selection = Selection(scope=first.scope, filter=first.filter, values=LIVE, now=now)
+    hints: dict[str, Any] = {
+        "out_of_scope": out_of_scope(services, selection),
+        "emptied_by": emptied_by(services, selection),
+    }
+    return [answer if answer.hits else replace(answer, **hints) for answer in answers]
 
 
 def _answer(

@@ -202,6 +202,24 @@ def out_of_scope(services: Services, selection: Selection) -> tuple[OutOfScope, 
         return ()
 
 
+def emptied_by(services: Services, selection: Selection) -> tuple[str, ...]:
+    """Return the arguments whose conditions leave out every memory that the scope shows, as in `Recall.emptied_by`.
+
+    Empty if a memory passes all conditions, if the scope shows none, or if the store fails.
+    """
+
+    def passes(names: Sequence[str]) -> bool:
+        return bool(services.store.browse(selection.without(names), "id", 1))
+
+    given = selection.given
+    try:
+        if not given or passes(()) or not passes(given):
+            return ()
+        return tuple(name for name in given if passes([name])) or given
+    except StoreError:
+        return ()
+
+
 def scan(
     services: Services,
     scope: Scope,

@@ -117,6 +117,7 @@ def test_records_become_json_under_the_names_of_the_api():
         "confident": True,
         "out_of_scope": [],
         "corrected": {},
+        "emptied_by": [],
         "verdict": "does not answer",
     }
     assert to_json([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [

@@ -71,7 +71,7 @@ def test_json_has_the_names_of_the_api(run_json, stored):
     found = run_json("recall", "query", "--user", "alice")
     assert found.keys() == {
         "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope",
-        "corrected", "verdict",
+        "corrected", "emptied_by", "verdict",
     }  # fmt: skip
     hit = found["hits"][0]
     assert hit.keys() == {
@@ -92,6 +92,14 @@ def test_memories_of_another_scope_are_shown_with_the_option_that_shows_them(run
     text = "1 memory of project 'atlas' and user 'bob b' is not in view; add --project atlas --user 'bob b'"
     assert text in " ".join(lines)
     assert "alice" not in run(*words, "--user", "bob b", terminal=terminal).output
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("words", [["recall", "query"], ["list"]])
+def test_the_options_that_leave_out_every_memory_are_named(run, stored, words, terminal):
+    given = (*words, "--user", "alice", "--tag", "none", "--kind", "none")
+    lines = [line.strip().removeprefix("# ") for line in run(*given, terminal=terminal).stdout.splitlines()]
+    assert "--tag and --kind leave out every memory in view" in lines
 
 
 def test_an_empty_context_tells_of_other_scopes_on_standard_error(run, stored):

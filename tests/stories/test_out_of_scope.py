@@ -98,3 +98,35 @@ def test_an_id_is_enough_for_history_get_and_explain(memory):
     memory.forget(kept.id, user_id="alice", project="atlas")
     assert memory.history(kept.id)[-1].memory.status == "forgotten"
     assert memory.explain("query", kept.id).stage == "forgotten"
+
+
+def test_an_empty_answer_names_the_conditions_that_leave_out_every_memory(memory):
+    where = {"user_id": "alice"}
+    memory.remember("coffee", tags=["a"], kind="rule", duplicate=True, **where)
+    memory.recall("query", **where)
+    for given, names in (
+        ({}, ()),
+        ({"tags": ["a"]}, ()),
+        ({"tags": ["b"]}, ("tags",)),
+        ({"tags": ["a"], "kinds": ["fact"]}, ("tags", "kinds")),
+        ({"tags": ["b"], "kinds": ["fact"]}, ("tags",)),
+        ({"tags": ["b"], "kinds": ["context"]}, ("tags", "kinds")),
+        ({"until": "2001-01-01"}, ("until",)),
+        ({"where": {"plan": "pro"}}, ("where",)),
+        ({"scope": "project"}, ("scope",)),
+    ):
+        assert memory.list(**given, **where).emptied_by == names, given
+        assert memory.recall("query", min_score=0, **given, **where).emptied_by == names, given
+        assert memory.context("query", **given, **where).emptied_by == names, given
+    for given, names in (
+        ({"words": ["water"]}, ("words",)),
+        ({"ids": ["f" * 32]}, ("ids",)),
+        ({"statuses": ["expired"]}, ("statuses",)),
+        ({"users": ["bob"]}, ("users",)),
+        ({"fact_keys": ["alice.x"], "statuses": ["live"]}, ("fact_keys",)),
+    ):
+        assert memory.list(**given, **where).emptied_by == names, given
+    assert memory.list(tags=["b"], user_id="bob").emptied_by == ()
+    assert memory.list(tags=["b"], cursor="f" * 32, **where).emptied_by == ()
+    assert memory.recall("query", tags=["a"], min_score=99, **where).emptied_by == ()
+    assert repr(memory.list(tags=["b"], **where)) == "Page(0 memories; tags leaves out every memory in view)"

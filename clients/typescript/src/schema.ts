@@ -740,6 +740,7 @@ export interface components {
             corrected: {
                 [key: string]: string;
             };
+            emptied_by: string[];
             /** @enum {string} */
             verdict: "answers" | "may answer" | "does not answer";
         };
@@ -921,6 +922,7 @@ export interface components {
             /** @enum {string} */
             verdict: "answers" | "may answer" | "does not answer";
             degraded: string[];
+            emptied_by: string[];
         };
         /** @description One page of a listing. */
         Page: {
@@ -928,6 +930,7 @@ export interface components {
             cursor: string | null;
             damaged: string[];
             out_of_scope: components["schemas"]["OutOfScope"][];
+            emptied_by: string[];
         };
         /** @description The number of selected memories, and the most frequent values of their fields. */
         Facets: {

@@ -14,8 +14,8 @@ from salience.cli.output import (
     SCOPE_HINT,
     Answer,
     UnconfirmedError,
+    hints,
     is_interactive,
-    out_of_scope,
     sanitize,
 )
 from salience.errors import InputError, Words
@@ -115,7 +115,7 @@ def context(call: Call, query: QueryText) -> Answer:
     with call.engine() as engine:
         packed = engine.context(query, **call.given)
     degraded = [f"degraded: no {', '.join(packed.degraded)}"] if packed.degraded else []
-    for line in (*out_of_scope(packed.out_of_scope), *degraded):
+    for line in (*hints(packed), *degraded):
         typer.echo(line, err=True)  # standard output is for the prompt
     return Answer(packed, map(sanitize, packed.text.splitlines()))
 

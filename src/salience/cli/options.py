@@ -197,6 +197,11 @@ def options(verb: str, without: str = "") -> dict[str, Option]:
     return {name: _option(one) for name, one in ALL[verb].arguments.items() if name not in taken}
 
 
+def flag(name: str) -> str:
+    """Return the option of an argument."""
+    return _SPELT.get(name, f"--{name.replace('_', '-')}")
+
+
 def _option(one: Argument) -> Option:
     """Return an argument as an option, with its sentence as help."""
     json, text = one.json or Json(str), one.description.replace("; default:", ". Default:").replace("`", "")
@@ -216,10 +221,11 @@ def _option(one: Argument) -> Option:
         kind, metavar, parse, text = list[str], "SIGNAL=NUMBER", _weights, f"{text}; may be repeated"
     elif json in (TTL, ID):
         kind, metavar = str, "TIME" if json is TTL else "ID"
-    flag = _SPELT.get(one.name, f"--{one.name.replace('_', '-')}")
     panel = "Scope" if one.name in (*FLAGS, "session_id", "scope") else None
     about = f"{text[0].upper()}{text[1:]}."
-    return option(kind, flag, _METAVARS.get(one.name, metavar), about, parse, panel, _COMPLETIONS.get(one.name))
+    return option(
+        kind, flag(one.name), _METAVARS.get(one.name, metavar), about, parse, panel, _COMPLETIONS.get(one.name)
+    )
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, or its last 8 characters.")]

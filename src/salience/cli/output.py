@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from salience.records import OutOfScope, Scope
+    from salience.records import Context, Page, Recall, Scope, Stats
 
 FAILED: Final = 1
 """Exit code of a failure, or of a check that found a problem."""
@@ -277,10 +277,13 @@ def scope_text(scope: Scope) -> str:
     return " ".join(keywords.short(scope)) or "-"
 
 
-def out_of_scope(places: Sequence[OutOfScope]) -> list[str]:
-    """Return a line for each place with memories outside the scope, with the options that select it."""
+def hints(found: Recall | Context | Page | Stats) -> list[str]:
+    """Return a line for each place with memories outside the scope, and one on the options that left out all others."""
+    from salience.cli.options import flag
+    from salience.records.answers import emptied
 
     def option(name: str, value: str) -> str:
-        return f"--{name.removesuffix('_id')} {shlex.quote(value)}"
+        return f"{flag(name)} {shlex.quote(value)}"
 
-    return [one_line(place.describe(option)) for place in places]
+    names: Sequence[str] = getattr(found, "emptied_by", ())
+    return [*(one_line(place.describe(option)) for place in found.out_of_scope), *emptied([*map(flag, names)])]

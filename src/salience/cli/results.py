@@ -23,9 +23,9 @@ from salience.cli.output import (
     entries,
     excerpt,
     grid,
+    hints,
     is_narrow,
     one_line,
-    out_of_scope,
     sanitize,
     scope_text,
     table,
@@ -137,11 +137,11 @@ def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
 
 
 def _hints(found: Recall) -> list[str]:
-    """Return where memories outside the scope are; for an empty recall without any, what else may find some."""
-    places = out_of_scope(found.out_of_scope)
+    """Return where other memories are; for an empty recall without any, what else may find some."""
+    lines = hints(found)
     if found.hits:
-        return places
-    return ["Nothing found in this scope.", *places] if places else [NOTHING_FOUND, SCOPE_HINT]
+        return lines
+    return ["Nothing found in this scope.", *lines] if lines else [NOTHING_FOUND, SCOPE_HINT]
 
 
 def _summary(found: Recall) -> list[str]:
@@ -361,7 +361,7 @@ def memory(found: Memory) -> Answer:
 
 def page(found: Page, now: datetime) -> Answer:
     """Return a page of a listing, with the option for the next one."""
-    hints = out_of_scope(found.out_of_scope)
+    where = hints(found)
     notes = [f"skipped, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
     notes += [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
     columns = [Column("id", no_wrap=True, style="dim")]
@@ -379,11 +379,11 @@ def page(found: Page, now: datetime) -> Answer:
         shown.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells), content)
         about = Text(sanitize(" · ".join(cells)), style="dim")
         stacked.append(((item.short_id, about), (excerpt(item.content), *replaced)))
-    lines += [f"# {line}" for line in (*notes, *hints)]
+    lines += [f"# {line}" for line in (*notes, *where)]
     if not found.memories:
-        return Answer(found, lines, Text("\n".join(["No memories here.", *(hints or [SCOPE_HINT])])))
+        return Answer(found, lines, Text("\n".join(["No memories here.", *(where or [SCOPE_HINT])])))
     view = entries(stacked) if is_narrow() else shown
-    return Answer(found, lines, Group(view, *(Text(line, style="dim") for line in (*notes, *hints))))
+    return Answer(found, lines, Group(view, *(Text(line, style="dim") for line in (*notes, *where))))
 
 
 def review(found: ReviewPage) -> Answer:
@@ -459,11 +459,11 @@ def recall_log(found: RecallLogPage, now: datetime) -> Answer:
 
 def stats(found: Stats) -> Answer:
     """Return the counts of a scope."""
-    hints, names = out_of_scope(found.out_of_scope), ("kind", "tier", "project", "user", "agent")
+    where, names = hints(found), ("kind", "tier", "project", "user", "agent")
     groups = {name: {key or "(none)": count for key, count in getattr(found, f"by_{name}").items()} for name in names}
     lines = [tsv(name, getattr(found, name)) for name in ("memories", "pending", "sessions", "embedder", "dimension")]
     lines += [tsv(f"by_{name}", key, count) for name, counts in groups.items() for key, count in counts.items()]
-    lines += [f"# {line}" for line in hints]
+    lines += [f"# {line}" for line in where]
     head = [
         counted(found.memories, "memory", "memories"),
         *([f"{found.pending:,} pending"] if found.pending else []),
@@ -473,7 +473,7 @@ def stats(found: Stats) -> Answer:
     rows = [
         (name, "   ".join(f"{key} {n:,}" for key, n in counts.items())) for name, counts in groups.items() if counts
     ]
-    shown = [] if found.memories else map(Text, hints or [SCOPE_HINT])
+    shown = [] if found.memories else map(Text, where or [SCOPE_HINT])
     return Answer(found, lines, Group(Text(" · ".join(head), style="bold"), *shown, grid(rows)))
 
 

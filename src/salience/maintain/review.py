@@ -12,7 +12,7 @@ from typing import Any, Final
 from salience.errors import DamagedError, InputError, NotFoundError, Words
 from salience.listing import cursor_id
 from salience.maintain.versions import changed_fields
-from salience.ports import Revise, RevisionFilter, Selection, Services, Stored
+from salience.ports import LIVE, Revise, RevisionFilter, Selection, Services, Stored
 from salience.rank.profile import Profile
 from salience.records import (
     LIKELY,
@@ -122,7 +122,7 @@ def review_of(services: Services, profile: Profile, scope: Scope, id: str, kinds
     for found_items in _items(services, profile, scope, newer, kinds - {RELATION}, now):
         items += [item for item in found_items if item.other is not None and item.other.id == stored.memory.id]
     if RELATION in kinds:
-        selection = Selection(scope=scope, linked_to=(stored.memory.id,), values={"status": ("live",)})
+        selection = Selection(scope=scope, linked_to=(stored.memory.id,), values=LIVE, now=now)
         linked = services.store.browse(selection, "id", LINKED)
         for found_items in _relations(services, scope, linked, now).values():
             items += [item for item in found_items if item.other is not None and item.other.id == stored.memory.id]
@@ -165,10 +165,10 @@ def _relations(
             if link.kind == "replaces" and link.probability >= LIKELY and not link.hides
         ]
         for one in memories
-        if _is_live(one, now)
+        if one.is_live(now)
     }
     ids = [*dict.fromkeys(link.id for links in said.values() for link in links)]
-    older = {one.id: one for one in services.store.fetch(scope, ids) if _is_live(one, now)} if ids else {}
+    older = {one.id: one for one in services.store.fetch(scope, ids) if one.is_live(now)} if ids else {}
     return {
         one.id: [
             ReviewItem(RELATION, one, older[link.id], link.probability, (link.reason,) if link.reason else ())
@@ -177,10 +177,6 @@ def _relations(
         ]
         for one in memories
     }
-
-
-def _is_live(memory: Memory, now: datetime) -> bool:
-    return memory.forgotten_at is None and (memory.expires_at is None or memory.expires_at > now)
 
 
 def _pairs(

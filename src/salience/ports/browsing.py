@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from salience.records import FACETS, TAG, Facets, Filter, Scope
 from salience.records.checks import frozen
+from salience.records.query import CHOICES, CONDITIONS
 
 SESSION: Final = "session_id"
 LIVE: Final[Mapping[str, tuple[str, ...]]] = frozen({"status": ("live",)})
 """`Selection.values` of the memories that are live at `Selection.now`."""
+
+_NO_FILTER: Final = Filter()
+_OWN: Final = ("ids", "words", "entities", "linked_to")
+_ARGUMENTS: Final = tuple(dict.fromkeys((*_OWN, *CONDITIONS, *CHOICES, "scope")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,20 @@ class Selection:
     entities: tuple[str, ...] = ()
     linked_to: tuple[str, ...] = ()
     now: datetime | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The arguments of `list` and `recall` whose conditions are here, except that memories are live."""
+        return tuple(name for name in _ARGUMENTS if self.without([name]) != self)
+
+    def without(self, names: Collection[str]) -> Selection:
+        """Return this selection without the conditions of some arguments; live memories stay live ones."""
+        accepts: dict[str, Any] = {name: getattr(_NO_FILTER, name) for name in CONDITIONS if name in names}
+        accepts |= {"level": None} if "scope" in names else {}
+        fields = {CHOICES[name] for name in names if name in CHOICES}
+        values = {name: one for name, one in self.values.items() if name not in fields or one == LIVE.get(name)}
+        own: dict[str, Any] = {name: () for name in _OWN if name in names}
+        return replace(self, filter=replace(self.filter, **accepts), values=values, **own)
 
 
 class After(NamedTuple):

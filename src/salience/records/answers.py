@@ -157,6 +157,11 @@ def said(hit: Hit) -> tuple[str, ...]:
     return () if hit.verdict == "answers" else (hit.verdict,)
 
 
+def emptied(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence such as `tags and kinds leave out every memory in view`; empty without names."""
+    return (f"{' and '.join(names)} {'leave' if names[1:] else 'leaves'} out every memory in view",) if names else ()
+
+
 def replacement(memory: Memory) -> tuple[str, ...]:
     """Return by what a memory is replaced, such as `replaced on 3 May 2026 by c7a0db33`; empty if it is not."""
     return () if memory.replaced_by is None else (str(memory.replaced_by),)
@@ -179,6 +184,8 @@ class Recall(Sequence[Hit]):
         out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
             project, user or agent; those with the most memories first.
         corrected: misspelt word of the query, which no visible memory contains -> the similar word that was searched.
+        emptied_by: if there are no hits, the arguments whose conditions leave out every visible memory: those of which
+            each, left out alone, would let some pass; else all conditions, if they do so together.
     """
 
     hits: tuple[Hit, ...]
@@ -191,6 +198,7 @@ class Recall(Sequence[Hit]):
     confident: bool = True
     out_of_scope: tuple[OutOfScope, ...] = ()
     corrected: Mapping[str, str] = field(default_factory=dict)
+    emptied_by: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -201,8 +209,8 @@ class Recall(Sequence[Hit]):
         count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits):,} hits"
         best = [f"best {self.hits[0]}"] if self.hits else []
         degraded = [f"without {', '.join(self.degraded)}"] if self.degraded else []
-        elsewhere = [place.describe() for place in self.out_of_scope]
-        return f"Recall({'; '.join([f'{count}, profile {self.profile}', *best, *degraded, *elsewhere])})"
+        hints = [*(place.describe() for place in self.out_of_scope), *emptied(self.emptied_by)]
+        return f"Recall({'; '.join([f'{count}, profile {self.profile}', *best, *degraded, *hints])})"
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -524,7 +532,7 @@ class Context:
         tokens: estimated tokens of `text`, never over the budget.
         omitted: number of memories left out because the budget was full.
         confident, verdict: as in `Recall`, for the recalled hits.
-        out_of_scope, degraded: as in `Recall`.
+        out_of_scope, degraded, emptied_by: as in `Recall`.
     """
 
     text: str
@@ -535,3 +543,4 @@ class Context:
     out_of_scope: tuple[OutOfScope, ...] = ()
     verdict: Verdict = "answers"
     degraded: tuple[str, ...] = ()
+    emptied_by: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from salience.records.answers import LoggedRecall
+from salience.records.answers import LoggedRecall, emptied
 from salience.records.memory import Memory, OutOfScope
 
 FACETS: Final = ("project", "user_id", "agent_id", "session_id", "kind", "tier", "status")
@@ -26,19 +26,20 @@ class Page:
         memories: in the order that the call asks for.
         cursor: of the next page; None: this is the last one.
         damaged: ids of memories on this page that cannot be read; `salience doctor` says why.
-        out_of_scope: as in `Recall`, if the listing is empty.
+        out_of_scope, emptied_by: as in `Recall`, if the listing is empty.
     """
 
     memories: tuple[Memory, ...]
     cursor: str | None = None
     damaged: tuple[str, ...] = ()
     out_of_scope: tuple[OutOfScope, ...] = ()
+    emptied_by: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         more = [] if self.cursor is None else ["more follow"]
         damaged = [f"{len(self.damaged):,} damaged"] if self.damaged else []
-        elsewhere = [place.describe() for place in self.out_of_scope]
-        return f"Page({'; '.join([_counted(len(self.memories)), *damaged, *more, *elsewhere])})"
+        hints = [*(place.describe() for place in self.out_of_scope), *emptied(self.emptied_by)]
+        return f"Page({'; '.join([_counted(len(self.memories)), *damaged, *more, *hints])})"
 
     def __len__(self) -> int:
         return len(self.memories)

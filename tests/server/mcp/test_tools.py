@@ -147,7 +147,7 @@ def tokens():
     return tokens
 
 
-@pytest.mark.parametrize(("tools", "most"), [("default", 2_300), ("all", 28_000)])
+@pytest.mark.parametrize(("tools", "most"), [("default", 2_300), ("all", 28_300)])
 async def test_tool_listings_cost_few_tokens(opened, tokens, tools, most):
     async with opened(tools=tools) as client:
         listed = (await client.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -255,6 +255,15 @@ async def test_empty_results_name_the_scopes_with_memories(opened, engine, name,
         answer = await client.call_tool(name, arguments)
     assert "1 memory of user 'alice' is not in view; add user_id=\"alice\"." in text_of(answer).splitlines()
     assert answer.structured_content["out_of_scope"][0]["scope"]["user_id"] == "alice"
+
+
+@pytest.mark.parametrize("name", ["recall", "list"])
+async def test_empty_results_name_the_conditions_that_leave_out_every_memory(opened, engine, name):
+    engine.remember(TABS)
+    given = {"query": "tabs"} if name == "recall" else {}
+    async with opened() as client:
+        answer = await client.call_tool(name, {**given, "tags": ["none"], "since": "2026-01-01"})
+    assert "tags leaves out every memory in view." in text_of(answer).splitlines()
 
 
 async def test_recalls_are_lines_with_short_ids_and_scores(opened, engine):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from salience import records
 from salience.keywords import short
+from salience.records.answers import emptied
 from salience.records.ids import short_id
 from salience.text import counted, one_line, spelled
 
@@ -61,7 +62,7 @@ def receipts(made: Sequence[records.Receipt]) -> str:
 def recall(found: records.Recall) -> str:
     """Return hits with their scores, and the steps that were skipped."""
     if not found.hits:
-        return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_skipped(found)])
+        return "\n".join([NOTHING, *_hints(found), *_skipped(found)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
     if found.verdict == "does not answer":
         head = f"No memory clearly answers this. Closest: {head}"
@@ -84,6 +85,11 @@ def _elsewhere(places: Sequence[records.OutOfScope]) -> list[str]:
     return [one_line(place.describe(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
 
 
+def _hints(found: records.Recall | records.Context | records.Page) -> list[str]:
+    """Return where memories are that an empty answer lacks: in other scopes, or behind the conditions of the call."""
+    return [*_elsewhere(found.out_of_scope), *(f"{one}." for one in emptied(found.emptied_by))]
+
+
 def _skipped(found: records.Recall) -> list[str]:
     """Return the words that were corrected, and the steps that were skipped."""
     words = [f"{json.dumps(word)} instead of {json.dumps(query)}" for query, word in found.corrected.items()]
@@ -97,7 +103,7 @@ def _degraded(steps: Sequence[str]) -> list[str]:
 def context(found: records.Context) -> str:
     """Return the packed memories."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
-    text = found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])
+    text = found.text or "\n".join([NOTHING, *_hints(found)])
     return "\n".join([text + left, *_degraded(found.degraded)])
 
 
@@ -115,7 +121,7 @@ def page(found: records.Page) -> str:
     """Return a page of a listing, and the call for the next."""
     if not found.memories and not found.damaged:
         hint = "No memories here. To list memories of a project, user or agent, give its name, or * for any."
-        return "\n".join([hint, *_elsewhere(found.out_of_scope)])
+        return "\n".join([hint, *_hints(found)])
     more = [f"More: call list again with cursor={json.dumps(found.cursor)}."] if found.cursor else []
     head = f"{counted(len(found.memories), 'memory', 'memories')}. {QUOTED}"
     skipped = [f"Skipped an unreadable memory: {one}. The operator must run salience doctor." for one in found.damaged]

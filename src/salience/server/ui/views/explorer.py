@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from salience.records import FACETS, TAG, Facets, Memory, Recall, checks
 from salience.records import Page as Listing
+from salience.records.answers import emptied
 from salience.records.query import CHOICES
 from salience.server.ui.page import BASE, Page, Visit
 
@@ -73,12 +74,12 @@ def _search(page: Page) -> dict[str, Any]:
     found: Facets | None = None
     if mode == "recall" and query:
         recall, found = _recall(page, query, selection)
-        memories, cursor = [hit.memory for hit in recall], None
+        memories, cursor, emptied_by = [hit.memory for hit in recall], None, recall.emptied_by
     else:
         listed: Listing = page.call(
             "list", **selection, order=sort, descending=order == "desc", limit=PAGE, cursor=page.query.get("cursor")
         )
-        memories, cursor = list(listed.memories), listed.cursor
+        memories, cursor, emptied_by = list(listed.memories), listed.cursor, listed.emptied_by
     return {
         "q": query, "mode": mode, "sort": sort, "order": order, "decay": faded, "FADING": fading, "SORTS": SORTS,
         "LABELS": LABELS, "NONE": NONE, "memories": memories, "cursor": cursor, "facets": found, "recall": recall,
@@ -86,6 +87,7 @@ def _search(page: Page) -> dict[str, Any]:
         "best": max((hit.score for hit in recall or ()), default=1.0),
         "curves": [] if faded == "none" else page.curves(memories, faded, DAYS, STEPS),
         "is_filtered": _is_filtered(page),
+        "emptied": "".join(emptied(emptied_by)),
     }  # fmt: skip
 
 
@@ -125,7 +127,10 @@ def _recall(page: Page, query: str, selection: dict[str, Any]) -> tuple[Recall, 
         and (not entities or not entities.isdisjoint(hit.memory.entities))
     )
     found = _facets_of([hit.memory for hit in hits])
-    return Recall(hits, recall.profile, confident=recall.confident, degraded=recall.degraded), found
+    shown = Recall(
+        hits, recall.profile, confident=recall.confident, degraded=recall.degraded, emptied_by=recall.emptied_by
+    )
+    return shown, found
 
 
 def _facets_of(memories: Sequence[Memory]) -> Facets:
