@@ -261,6 +261,7 @@ class Batch:
         successors: object[n] of ids, the visible memory that replaces each one, whatever the filter, "" for none; None
             unless needed.
         corrected: term of the need that no visible memory contains -> the similar term that was searched instead.
+        outside: a few memories that `Need.outside` asks for, with the statistics of all of these; None for none.
     """
 
     ids: NDArray[np.object_]
@@ -279,6 +280,7 @@ class Batch:
     successors: NDArray[np.object_] | None = None
     late: Floats | None = None
     corrected: Mapping[str, str] = field(default_factory=dict)
+    outside: Batch | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

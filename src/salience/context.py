@@ -103,7 +103,7 @@ def context(services: Services, profile: Profile, query: Query, budget_tokens: i
         tokens=tokens(text),
         omitted=len(hits) - len(packed),
         confident=found.confident,
-        out_of_scope=() if hits else found.out_of_scope,
+        out_of_scope=() if hits and not found.hits else found.out_of_scope,
         emptied_by=() if hits else found.emptied_by,
         verdict=found.verdict,
         degraded=found.degraded if is_touched else (*found.degraded, "touch"),

@@ -38,7 +38,8 @@ environment matches exactly; its default is "default". A memory is visible if ea
 agent_id is empty or equals the caller's: a caller that names no project sees no memories of projects.
 session_id hides nothing; it orders turns and primes memories. salience.ANY matches every value of a coordinate.
 scope="global" selects memories without a project, scope="project" those of the named project.
-An answer without memories lists in out_of_scope the scopes that have some: name their project, user or agent.
+out_of_scope of an answer without memories lists the scopes that have some: name their project, user or agent. In a
+recall from a file, it also names the scope of a memory that would be above the first hit.
 get, history and explain need only the id; a coordinate that the call names must match.""",
     "profiles": """\
 salience     meaning and words together; each hit has a confidence and a verdict: answers, may answer, does not answer

@@ -36,7 +36,7 @@ from salience.rank.profile import Profile
 from salience.rank.run import details, judged, rank
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State, TokenReader
-from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, Query, Recall, checks
+from salience.records import PERIOD, Filter, Hit, LoggedHit, LoggedRecall, Memory, OutOfScope, Query, Recall, checks
 from salience.relations import replaced_by
 from salience.steps import AnswerLimit, embed_queries, embed_timeout, emptied_by, out_of_scope, rerank_scores
 
@@ -52,6 +52,8 @@ HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 LOGGED_HITS: Final = 20
 """Maximum hits of an entry of the recall log."""
+PLACES: Final = 10_000
+"""Maximum places outside the scope among which that of a memory is looked for."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 _NO_FILTER: Final = Filter()
 _late_embeddings: Final = slots()
@@ -155,6 +157,7 @@ def _answer(
         hits, reranker = rerank(services, services.reranker, query, criteria.limit, hits, clock)
         degraded += () if reranker else ("rerank",)
         clock.end("rerank")
+    elsewhere = _better_elsewhere(services, profile, query, ranked, hits)
     return Recall(
         hits,
         profile.name,
@@ -164,8 +167,31 @@ def _answer(
         clock.timings,
         reranker,
         not all(hit.weak for hit in hits),
+        elsewhere,
         corrected=_corrected(services, query, ranked.batch),
     )
+
+
+def _better_elsewhere(
+    services: Services, profile: Profile, query: Query, ranked: State, hits: Sequence[Hit]
+) -> tuple[OutOfScope, ...]:
+    """Return the place outside the scope whose memory would be above the first hit; none without a hit.
+
+    Only the few memories of `Batch.outside` are ranked. One that has the text of the first hit does not count.
+    """
+    outside = ranked.batch.outside
+    if outside is None or not hits:
+        return ()
+    wide = replace(query, scope=query.scope.widened())
+    criteria = replace(ranked.criteria, limit=1, depth=None)
+    best = rank(profile, outside, criteria, token_reader(services, wide, criteria))
+    if not len(best.rows) or best.scores[best.rows[0]] <= ranked.scores[ranked.rows[0]]:
+        return ()
+    now, first = criteria.reading.now, hits[0].memory
+    selection = Selection(scope=query.scope, filter=query.filter, values=LIVE, now=now)
+    found = services.store.fetch(wide.scope, [str(outside.ids[best.rows[0]])])
+    homes = [one.scope.without_session for one in found if one.content_hash != first.content_hash]
+    return tuple([one for one in services.store.out_of_scope(selection, PLACES) if one.scope in homes]) if homes else ()
 
 
 def instant_of(services: Services, query: Query) -> datetime:
@@ -252,6 +278,7 @@ def make_need(
         latest=profile.favours_latest,
         period=reading.intent.time if reading.intent.name == PERIOD else None,
         pruning=pruning(profile, criteria) if prunes else None,
+        outside=prunes and query.as_of is None,
     )
 
 

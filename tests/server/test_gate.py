@@ -397,6 +397,18 @@ def test_out_of_scope_names_nothing_outside_a_bound(setup, verb):
     assert places({"environment": "staging"}) == []
 
 
+def test_beside_hits_too_out_of_scope_names_nothing_outside_a_bound(setup):
+    def places(query, **bound):
+        found = setup.ask(grant("read", **bound), "recall", query=query)
+        assert found.hits
+        return [place.scope.project or place.scope.user_id for place in found.out_of_scope]
+
+    assert (places("his tea"), places("his tea", user_id="alice")) == (["bob"], [])
+    assert (places("away tea"), places("away tea", user_id="alice")) == (["moon"], ["moon"])
+    assert (places("his tea", project="earth"), places("his tea", project="earth", user_id="alice")) == (["bob"], [])
+    assert "moon" not in places("away tea", project="earth")
+
+
 def test_a_draft_supersedes_within_its_own_coordinates(setup):
     old = setup.ask(ALICE, "remember", content="old", agent_id="bot").memory.id
     drafts = [{"content": "new", "supersedes": old, "agent_id": "bot"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from salience import ANY, NotFoundError, OutOfScope, Scope
+from salience import ANY, NotFoundError, OutOfScope, Scope, recall
 
 pytestmark = pytest.mark.every_store
 
@@ -130,3 +130,73 @@ def test_an_empty_answer_names_the_conditions_that_leave_out_every_memory(memory
     assert memory.list(tags=["b"], cursor="f" * 32, **where).emptied_by == ()
     assert memory.recall("query", tags=["a"], min_score=99, **where).emptied_by == ()
     assert repr(memory.list(tags=["b"], **where)) == "Page(0 memories; tags leaves out every memory in view)"
+
+
+@pytest.fixture
+def beside(planted):
+    """Return a memory in view of ann, and a nearer one of her agent, which is not."""
+    made = planted({"near": 0.9, "far": 0.4, "near again": 0.95, "nearest": 0.97})
+    made.remember("near", user_id="ann", agent_id="helper", tags=["trip"])
+    made.remember("far", user_id="ann")
+    return made
+
+
+HERS = OutOfScope(Scope(user_id="ann", agent_id="helper"), 1)
+NOT_ON_A_SERVER = "a server's store has no memories of other scopes at hand"
+
+
+@pytest.mark.local(NOT_ON_A_SERVER)
+@pytest.mark.parametrize("read", [READS[name] for name in ("recall", "recall_many", "graph_recall", "context")])
+def test_a_better_memory_out_of_view_is_told_of_beside_hits(beside, read):
+    assert read(beside, user_id="ann").out_of_scope == (HERS,)
+    assert read(beside, user_id="ann", agent_id="helper").out_of_scope == ()
+    assert read(beside, user_id="ann", agent_id="other").out_of_scope == ()
+
+
+@pytest.mark.local(NOT_ON_A_SERVER)
+def test_only_a_memory_that_would_come_first_is_told_of(beside):
+    def places(**given):
+        return beside.recall("query", user_id="ann", **given).out_of_scope
+
+    assert places() == places(tags=["trip"]) == (HERS,)
+    assert places(kinds=["rule"]) == places(tags=["other"]) == places(limit=0, tags=["other"]) == ()
+    beside.remember("near again", user_id="ann")
+    assert places() == ()
+    beside.remember("nearest", user_id="ann", agent_id="helper", ttl="1h")
+    assert [place.count for place in places()] == [2]
+
+
+@pytest.mark.local(NOT_ON_A_SERVER)
+def test_a_better_memory_that_expired_or_is_in_view_too_is_not_told_of(beside, clock):
+    brief = beside.remember("nearest", user_id="ann", agent_id="helper", ttl="1h").memory
+    beside.remember("near again", user_id="ann")
+    assert len(beside.recall("query", user_id="ann").out_of_scope) == 1
+    clock.advance(hours=1)
+    assert beside.recall("query", user_id="ann").out_of_scope == ()
+    beside.restore(brief.id, user_id="ann", agent_id="helper")
+    assert len(beside.recall("query", user_id="ann").out_of_scope) == 1
+    beside.remember("nearest", user_id="ann", duplicate=True)
+    assert beside.recall("query", user_id="ann").out_of_scope == ()
+
+
+@pytest.mark.local(NOT_ON_A_SERVER)
+def test_a_memory_of_another_user_is_never_told_of(beside):
+    beside.remember("nearest", user_id="bob")
+    assert beside.recall("query", user_id="ann").out_of_scope == (HERS,)
+    assert beside.recall("query", user_id="ann", agent_id="helper").out_of_scope == ()
+    assert beside.recall("query", user_id="cleo").out_of_scope == ()
+
+
+@pytest.mark.local("it looks at the store")
+def test_a_scope_that_leaves_nothing_out_ranks_nothing_more(planted, monkeypatch):
+    memory, ranked = planted({"near": 0.9}), []
+    memory.remember("near", user_id="ann")
+    rank = recall.rank
+    monkeypatch.setattr(recall, "rank", lambda *given: ranked.append(len(given[1])) or rank(*given))
+    memory.recall("query", user_id="ann")
+    assert ranked == [1]
+    for number in range(20):
+        memory.remember(f"other {number}", user_id="ann", project="atlas")
+    ranked.clear()
+    memory.recall("query", user_id="ann")
+    assert ranked == [1, 8]

@@ -166,6 +166,9 @@ class Need:
         period: the time of which such a store also returns as many of the memories; None for no such time.
         pruning: bounds by which the store may leave out memories that score too little; None: every candidate is
             needed. A store may ignore it.
+        outside: whether a store with an index in memory also returns a few of the memories with a vector that pass
+            `filter` and that only `scope.widened()` shows, those that fit the query best. A server's store returns
+            none.
     """
 
     scope: Scope
@@ -189,3 +192,4 @@ class Need:
     reach: int | None = None
     period: TimeCue | None = None
     pruning: Pruning | None = None
+    outside: bool = False

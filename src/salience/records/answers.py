@@ -182,7 +182,8 @@ class Recall(Sequence[Hit]):
         reranker: name of the reranker that ordered the hits; None: the order is the profile's.
         confident: whether at least one hit answers, which `verdict` says in three words.
         out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
-            project, user or agent; those with the most memories first.
+            project, user or agent; those with the most memories first. With hits from a file, the place of a memory
+            that would be above the first one.
         corrected: misspelt word of the query, which no visible memory contains -> the similar word that was searched.
         emptied_by: if there are no hits, the arguments whose conditions leave out every visible memory: those of which
             each, left out alone, would let some pass; else all conditions, if they do so together.

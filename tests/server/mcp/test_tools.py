@@ -257,6 +257,15 @@ async def test_empty_results_name_the_scopes_with_memories(opened, engine, name,
     assert answer.structured_content["out_of_scope"][0]["scope"]["user_id"] == "alice"
 
 
+@pytest.mark.parametrize("name", ["recall", "context"])
+async def test_a_better_memory_out_of_view_is_named_beside_the_hits(opened, engine, name):
+    engine.remember(TABS, user_id="alice")
+    engine.remember("something else")
+    async with opened() as client:
+        answer = await client.call_tool(name, {"query": TABS})
+    assert text_of(answer).splitlines()[-1] == "1 memory of user 'alice' is not in view; add user_id=\"alice\"."
+
+
 @pytest.mark.parametrize("name", ["recall", "list"])
 async def test_empty_results_name_the_conditions_that_leave_out_every_memory(opened, engine, name):
     engine.remember(TABS)

@@ -67,7 +67,7 @@ def recall(found: records.Recall) -> str:
     if found.verdict == "does not answer":
         head = f"No memory clearly answers this. Closest: {head}"
     hits = [f"{hit.score:.3f} {_judged(hit)}{memory(hit.memory)}" for hit in found.hits]
-    return "\n".join([head, *hits, *_skipped(found)])
+    return "\n".join([head, *hits, *_hints(found), *_skipped(found)])
 
 
 def _judged(hit: records.Hit) -> str:
@@ -86,7 +86,7 @@ def _elsewhere(places: Sequence[records.OutOfScope]) -> list[str]:
 
 
 def _hints(found: records.Recall | records.Context | records.Page) -> list[str]:
-    """Return where memories are that an empty answer lacks: in other scopes, or behind the conditions of the call."""
+    """Return where memories are that an answer lacks: in other scopes, or behind the conditions of the call."""
     return [*_elsewhere(found.out_of_scope), *(f"{one}." for one in emptied(found.emptied_by))]
 
 
@@ -103,7 +103,7 @@ def _degraded(steps: Sequence[str]) -> list[str]:
 def context(found: records.Context) -> str:
     """Return the packed memories."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
-    text = found.text or "\n".join([NOTHING, *_hints(found)])
+    text = "\n".join([found.text or NOTHING, *_hints(found)])
     return "\n".join([text + left, *_degraded(found.degraded)])
 
 

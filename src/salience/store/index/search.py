@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
@@ -50,6 +50,8 @@ _UNPRUNED: Final = 256
 """Up to this many memories are all returned: pruning would save nothing."""
 _FILTERED: Final = 256
 """If at most 1/256 of the view passes the filter, these are all returned: scoring them is faster than a first pass."""
+_FEW: Final = 8
+"""Memories outside the scope to return."""
 _SCORED_FIRST: Final = 3
 """Memories scored exactly first, per wanted memory, to find the score from which memories are returned."""
 _MARGIN: Final = 0.95
@@ -82,9 +84,20 @@ def gather(
         activations: those of the query's session; read only for the column `turns_since_activation`.
         having: ids of the memories whose metadata meets the filter; the index has no metadata. None without conditions.
     """
-    view = view_of(index, need.scope, microseconds(need.now))
-    search = Search(index, view, need, activations)
-    passing = accepted(view, need.filter, having)
+    now = microseconds(need.now)
+    view = view_of(index, need.scope, now)
+    found = _within(Search(index, view, need, activations), accepted(view, need.filter, having))
+    if not need.outside or need.vector is None or not len(elsewhere := view_of(index, need.scope, now, outside=True)):
+        return found
+    passing = accepted(elsewhere, need.filter, having)
+    usable = elsewhere.column("has_vector") & elsewhere.valid
+    wanted = np.flatnonzero(usable if passing is None else usable & passing)
+    return replace(found, outside=Search(index, elsewhere, need, activations).few(wanted)) if len(wanted) else found
+
+
+def _within(search: Search, passing: Bools | None) -> Batch:
+    """Return the candidates among the memories of the view that pass the filter."""
+    need, view = search.need, search.view
     if need.pruning is not None and need.vector is not None and len(view.slots):
         return search.best(need.pruning, passing)
     wanted = np.arange(len(view.slots)) if passing is None else np.flatnonzero(passing)
@@ -228,6 +241,17 @@ class Search:
             if len(maybe):
                 found.append(maybe[(cosines(matrix[at], vectors) > above).any(axis=1)])
         return np.concatenate(found)
+
+    def few(self, wanted: Places) -> Batch:
+        """Return the `_FEW` wanted memories that may score best, by bounds of their scores, else by their cosines."""
+        if len(wanted) > _FEW:
+            pruning = self.need.pruning
+            if pruning is None:
+                bound, _ = self._approximate_cosines()
+            else:
+                bound = self._other_channels(pruning) + self._similarity_bound(pruning)
+            wanted = wanted[np.argpartition(-bound[wanted], _FEW)[:_FEW]]
+        return self.batch(wanted)
 
     def best(self, pruning: Pruning, passing: Bools | None) -> Batch:
         """Return the memories that may be among the best by score, and all memories without a vector.

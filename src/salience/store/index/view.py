@@ -256,16 +256,20 @@ class View:
         return None if "expired" not in drops or self.valid.all() else self.valid
 
 
-def view_of(index: Index, scope: Scope, now: int | None = None) -> View:
-    """Return the view of `scope` at an instant in microseconds; None where expiry does not matter."""
-    key = (scope.environment, scope.project, scope.user_id, scope.agent_id)
+def view_of(index: Index, scope: Scope, now: int | None = None, *, outside: bool = False) -> View:
+    """Return the view of `scope` at an instant in microseconds; None where expiry does not matter.
+
+    With `outside`, it has the memories that only `scope.widened()` shows.
+    """
+    key = (scope.environment, scope.project, scope.user_id, scope.agent_id, outside)
     views: dict[Any, View] = index.views
     found = views.get(key)
     if found is not None and (now is None or found.since <= now < found.until):
         return found
     if len(views) >= _VIEWS:
         views.clear()
-    slots = np.flatnonzero(visible(index, scope))
+    seen = visible(index, scope)
+    slots = np.flatnonzero(visible(index, scope.widened()) & ~seen if outside else seen)
     expires = index.slots["expires_at"][slots]
     valid = expires > (now or 0)
     since = int(expires[~valid].max(initial=np.iinfo(np.int64).min))
