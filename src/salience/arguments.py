@@ -151,6 +151,7 @@ QUERIES_LIMIT: Final = 32
 """Maximum number of queries in one request."""
 NAME: Final = text(minLength=1, maxLength=checks.NAME_LIMIT, pattern=PRINTABLE)
 TEXT: Final = text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")
+QUERY: Final = text(minLength=1, maxLength=checks.QUERY_LIMIT, pattern=TEXT.schema["pattern"])
 ID: Final = text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")
 WHOLE_ID: Final = text(pattern="^[0-9a-f]{32}$")
 LIST_CURSOR: Final = text(pattern="^([-+.e0-9]{1,24}_)?[0-9a-f]{32}$")
@@ -240,8 +241,8 @@ Messages = Annotated[Iterable[object], Json(list, model="Message"), "the turns, 
 
 # Questions.
 
-QueryText = Annotated[str, TEXT, "the query, in words"]
-Queries = Annotated[Names, listed(TEXT), f"the queries, in words; up to {QUERIES_LIMIT} over HTTP"]
+QueryText = Annotated[str, QUERY, "the query, in words"]
+Queries = Annotated[Names, listed(QUERY), f"the queries, in words; up to {QUERIES_LIMIT} over HTTP"]
 Limit = Annotated[int, whole(0, 1000), "maximum number of hits; default: the profile's"]
 ProfileName = Annotated[
     "str | Path | Profile",
@@ -305,7 +306,7 @@ ChangeName = Annotated[str, text(enum=list(CHANGES)), "only this change"]
 ChangedBy = Annotated[str, NAME, "only by this author: agent:NAME, user:NAME or upkeep"]
 VersionSince = Annotated[checks.Instant, INSTANT, "changed at or after this time"]
 VersionUntil = Annotated[checks.Instant, INSTANT, "changed before this time"]
-QueryPart = Annotated[str, TEXT, "a part of the question, in upper or lower case"]
+QueryPart = Annotated[str, QUERY, "a part of the question, in upper or lower case"]
 EntryId = Annotated[str, WHOLE_ID, "only this entry"]
 ReturnedId = Annotated[str, ID, "only recalls that returned this memory"]
 Topic = Annotated[str, NAME, "the topic; default: the verbs"]

@@ -248,7 +248,7 @@ class Engine(Verbs):
     def _recall_many(
         self, queries: Sequence[str], *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
     ) -> list[Recall]:
-        texts = checks.texts("queries", queries, self._services.content_limit)
+        texts = [checks.query(f"queries[{index}]", one) for index, one in enumerate(checks.texts("queries", queries))]
         scope, accepts, options = self._selected(given)
         requests = [Query(text=text, scope=scope, filter=accepts, **options) for text in texts]
         return recalls.recall_many(self.services, self._profile(profile, weights), requests)

@@ -155,7 +155,7 @@ def recalls(
     """
     before = cursor_id(cursor) or None
     if text is not None:
-        checks.text("query", text, services.content_limit)
+        checks.query("query", text)
     if id is not None and not ID.fullmatch(checks.name("id", id)):
         raise InputError("id", id, "Give the id of an entry of the recall log.")
     if memory_id is not None and not WHOLE_OR_SHORT_ID.fullmatch(checks.name("memory_id", memory_id)):

@@ -216,7 +216,7 @@ def read_query(services: Services, profile: Profile, query: Query, now: datetime
     Raises:
         InputError: a limit above the profile's maximum, or a query that is too long.
     """
-    checks.text("query", query.text, services.content_limit)
+    checks.query("query", query.text)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
     reads_speakers = profile.first_person or "speaker_named" in profile.columns
     scope, store = query.scope, services.store

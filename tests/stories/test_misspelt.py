@@ -1,8 +1,12 @@
 """A misspelt query finds what the correctly spelt one finds, and the answer shows the correction."""
 
+import re
+
 import pytest
 
 import salience
+from salience import InputError
+from salience.records.checks import QUERY_LIMIT
 from tests.contract.doubles import PlantedEmbedder
 
 
@@ -32,6 +36,19 @@ def test_the_first_eight_words_are_corrected(memory):
         ([*unknown, "unknwnh", "adress"], set()),
     ):
         assert memory.recall(" ".join(words), user_id="alice").corrected.keys() == corrected
+
+
+@pytest.mark.parametrize(("verb", "field"), [("recall", "query"), ("context", "query"), ("recall_many", "queries[1]")])
+def test_a_query_has_a_limit_of_its_own(memory, verb, field):
+    """Each step of a recall takes time for the length of its query, and no deadline ends it."""
+    for length in (QUERY_LIMIT, QUERY_LIMIT + 1):
+        query = ("word " * QUERY_LIMIT)[: length - 1] + "x"
+        given = ["fine", query] if verb == "recall_many" else query
+        if length == QUERY_LIMIT:
+            getattr(memory, verb)(given, user_id="alice")
+            continue
+        with pytest.raises(InputError, match=rf"^{re.escape(field)} has 4,097 characters. Keep it within 4,096"):
+            getattr(memory, verb)(given, user_id="alice")
 
 
 def test_words_of_others_are_no_corrections(memory):

@@ -20,7 +20,7 @@ START: Final = "0" * 32
 """Cursor before every memory. An empty page after a cursor costs no count of the memories out of scope."""
 PAGE: Final = 250
 """Memories to read or write in one request."""
-QUERY: Final = 10_000
+QUERY: Final = 4000
 """Maximum length of a question, characters; the rest of a longer text is not searched for."""
 Result = TypeVar("Result")
 

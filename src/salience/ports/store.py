@@ -353,7 +353,7 @@ class Services:
         clock: returns an aware UTC instant.
         new_id: returns a new id for an instant; ids sort by the order of the calls.
         tenant: of every memory and query.
-        content_limit: longest content or query, bytes in UTF-8.
+        content_limit: longest content, bytes in UTF-8.
         answer_limit: largest answer with memories, bytes; None: no limit. Servers have one.
         reranker: reorders the best memories of a recall; None: the profile's order.
         rerank_top: number of memories that the reranker reads, or the limit if it is larger.

@@ -44,6 +44,8 @@ Instant = datetime | date | str
 """What `instant` reads."""
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
+QUERY_LIMIT = 4096
+"""Longest query, characters; embedding models read the first 2,000 or so."""
 METADATA_DEPTH = 32
 """How deep metadata may be nested."""
 METADATA_LIMIT = 65_536
@@ -84,6 +86,15 @@ def text(field: str, value: object, limit: int | None = None) -> str:
         remedy = f"Keep it within {limit:,} bytes, or split it."
         raise InputError(field, Words(f"text of {size:,} bytes"), remedy, f"has {size:,} bytes")
     return value
+
+
+def query(field: str, value: object) -> str:
+    """Return `value` if it is a text of at most `QUERY_LIMIT` characters that is not blank."""
+    clean = text(field, value)
+    if len(clean) > QUERY_LIMIT:
+        size = f"{len(clean):,} characters"
+        raise InputError(field, Words(f"text of {size}"), f"Keep it within {QUERY_LIMIT:,} characters.", f"has {size}")
+    return clean
 
 
 def texts(field: str, value: object, limit: int | None = None) -> tuple[str, ...]:
