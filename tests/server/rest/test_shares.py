@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import anyio
 import httpx
@@ -13,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from salience.errors import LimitError
 from salience.records import Grant
+from salience.server import process
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest.app import SMALL_BODY, Options, app
@@ -219,3 +221,12 @@ async def test_a_large_answer_is_sent_in_chunks_from_disk(engine, two_keys) -> N
     assert [one["content"] for one in answer.json()["memories"]] == [one.content for one in whole.memories]
     assert int(answer.headers["content-length"]) == len(answer.content) > 800_000
     assert max(sizes) == CHUNK
+
+
+@pytest.mark.parametrize("library", [SimpleNamespace(), None])
+def test_a_server_asks_the_c_library_to_return_memory_if_it_can(monkeypatch, library) -> None:
+    options: list[tuple[int, int]] = []
+    found = library or SimpleNamespace(mallopt=lambda *option: options.append(option))
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda _: found)
+    process.return_freed_memory()
+    assert [option for option, _ in options] == ([] if library else [-8, -3, -1])
