@@ -19,11 +19,10 @@ from typing import Final
 
 import salience
 from bench.page import resident_bytes
+from salience.text import english_words
 
 STEPS: Final = 10
 """Rows of the table."""
-WORDS: Final = 2_000
-"""Words that all texts consist of."""
 
 
 def main() -> None:
@@ -34,10 +33,10 @@ def main() -> None:
     parser.add_argument("--embedder", default="static")
     parser.add_argument("--allowed", type=float, default=20.0, help="megabytes")
     options = parser.parse_args()
-    pick, found = random.Random(1), list[float]()
+    pick, found, known = random.Random(1), list[float](), sorted(english_words())
 
     def text(words: int) -> str:
-        return " ".join(f"word{pick.randrange(WORDS)}" for _ in range(words))
+        return " ".join(pick.choices(known, k=words))
 
     with TemporaryDirectory() as folder, salience.connect(Path(folder) / "a.db", embedder=options.embedder) as memory:
         stored = memory.remember_many([{"content": text(12), "duplicate": True} for _ in range(options.memories)])
