@@ -28,10 +28,10 @@ YEAR = "2020-01-01T00:00:00+00:00"
 @pytest.fixture
 def due(run_json):
     """Store a memory whose time ran out long ago, and one that was long idle; return their ids."""
-    brief = run_json("remember", "Brief", "--ttl", "1h", "--created-at", YEAR)
     idle = run_json(
         "remember", "Idle", "--tier", "working", "--created-at", YEAR, "--user", "alice", "--importance", "0.5"
     )
+    brief = run_json("remember", "Brief", "--ttl", "1h", "--created-at", YEAR)
     return brief["memory"]["id"], idle["memory"]["id"]
 
 
