@@ -35,8 +35,10 @@ Every message names the field, the value and the remedy. No message contains the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Final
 
 
 class SalienceError(Exception):
@@ -257,6 +259,13 @@ class PinnedError(StoreError):
 
 class MovedError(PinnedError):
     """The store moved to another embedder while this engine had it open; connect again with that one."""
+
+
+_VALUE: Final = r"\w+=(?:'\w+'|<\w+>|\.{3}|None)"
+CALL: Final = re.compile(rf"\b(?P<verb>[a-z]+)\((?P<arguments>{_VALUE}(?:, {_VALUE})*)\)")
+"""A call that a message advises, in Python, such as `update(id='c7a0db33', supersedes=None)`."""
+FLAG: Final = re.compile(r"\b(?P<name>[a-z_]+)=True\b")
+"""The same for a flag of the same call, such as `duplicate=True`."""
 
 
 class Words(str):

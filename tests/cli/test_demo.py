@@ -59,6 +59,13 @@ def test_plain_lines_fit_and_tell_why(played):
     assert printed[-1].startswith("  salience recall")
 
 
+def test_memories_are_shown_whole(played):
+    printed = " ".join(" ".join(_lines(played, NEXT)).split())
+    for word in ("Gruvbox", "headaches."):
+        assert word in printed
+    assert "…" not in printed
+
+
 @pytest.mark.parametrize("width", [100, 120])
 def test_on_a_terminal_no_cell_is_cut(played, width):
     console = Console(width=width, force_terminal=True, color_system=None, record=True)

@@ -40,10 +40,15 @@ def test_factors_are_reported_from_summands(run, stored):
 
 
 def test_the_head_shows_profile_intent_exactness_and_milliseconds(run, stored):
-    head = run("recall", "query of the latest", "--profile", "memorysync").stdout.splitlines()[0]
-    assert head.startswith("# profile memorysync; intent time (latest); exact; ")
+    head = run("recall", "query of the latest", "--profile", "memorysync", "--explain").stdout.splitlines()[0]
+    assert re.match(r"# \d memor(y|ies); profile memorysync; intent time \(latest\); exact; ", head)
     for step in ("need", "embed", "gather", "rank", "fetch", "touch"):
         assert re.search(rf"{step} \d+\.\d", head)
+
+
+def test_the_head_of_a_plain_recall_counts_the_memories_and_leaves_out_how_they_were_found(run, stored):
+    head = run("recall", "query", "--user", "alice").stdout.splitlines()[0]
+    assert re.fullmatch(r"# \d memories; profile salience; \d+\.\d ms", head)
 
 
 def test_the_time_that_a_query_names_is_reported_below_the_head(run, run_json, stored):

@@ -55,7 +55,7 @@ def test_the_replaced_memory_is_reported_and_the_remedy_works_as_printed(run, ru
     result = run("remember", "User lives in Lisbon", terminal=terminal).stdout
     printed = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", result).split())
     assert f"This replaces memory {old['short_id']} (fact user.residence);" in printed
-    undo = re.search(r"on the command line, (dismiss \w{8} \w{8})", printed)[1]
+    undo = re.search(r"To undo that: salience (dismiss \w{8} \w{8})", printed)[1]
     assert run_json("get", old["id"])["replaced_by"] is not None
     run(*undo.split())
     assert run_json("get", old["id"])["replaced_by"] is None
@@ -88,3 +88,23 @@ def test_update_says_that_a_memory_replaces_another_and_takes_it_back(run, run_j
     assert run_json("get", old["id"])["replaced_by"] is None
     refused = run("update", new["short_id"], "--supersedes", old["short_id"], "--no-supersedes", code=2)
     assert "--no-supersedes is given beside --supersedes" in refused.stderr
+
+
+def test_a_warning_advises_commands(run, run_json):
+    first = run("remember", "I live in Berlin", "--user", "ann").stdout.split()[1]
+    second = run("remember", "I live in Rome", "--user", "ann").stdout
+    new = second.split()[1]
+    assert f"To undo that: salience dismiss {new[-8:]} {first[-8:]}." in second
+    assert "use --duplicate." in run("remember", "I live in Rome", "--user", "ann").stdout
+    third = run("remember", "I live in Bonn", "--user", "ann", "--supersedes", new).stdout
+    assert f"salience update {third.split()[1][-8:]} --no-supersedes." in third
+    assert "(id=" not in second + third
+
+
+def test_a_new_memory_that_replaces_another_is_called_created(run, stored):
+    assert (
+        run("remember", "It moved", "--supersedes", stored.alice, "--user", "alice", terminal=True).stdout.count(
+            "created"
+        )
+        == 1
+    )

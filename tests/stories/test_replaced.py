@@ -33,8 +33,7 @@ def replaces(older, newer, reason, *, hides=False):
     treated = "no longer returns that one" if hides else "ranks it first and marks the other as replaced"
     new, old = newer.short_id, older.short_id
     return (
-        f"This replaces memory {old} ({reason}); recall {treated}. To undo that: dismiss(id={new}, other_id={old}); "
-        f"on the command line, dismiss {new} {old}."
+        f"This replaces memory {old} ({reason}); recall {treated}. To undo that: dismiss(id='{new}', other_id='{old}')."
     )
 
 
@@ -139,8 +138,7 @@ def test_forgetting_the_successor_brings_back_the_superseded_memory(memory):
     assert (new.status, new.superseded) == ("superseded", old.id)
     assert new.warning == (
         f"This supersedes memory {old.short_id}; recall no longer returns it. To undo that: "
-        f"update(id={new.memory.short_id}, supersedes=null); on the command line, "
-        f"update {new.memory.short_id} --no-supersedes."
+        f"update(id='{new.memory.short_id}', supersedes=None)."
     )
     assert returned(memory) == {OTHER}
     memory.forget(new.memory.id)

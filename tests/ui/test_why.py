@@ -182,6 +182,7 @@ def test_a_hit_that_is_not_first_shows_the_relation_which_one_click_confirms_or_
     text = why(client, berlin, **question)
     assert "What would put it first" in text
     assert "said by the fact key" in text
+    assert "does not replace it, the button below would put it at rank 1." in text
     confirmed = sent(client, text, "supersede")
     assert "Confirmed." in confirmed
     assert [one.memory.id for one in engine.recall(question["q"], user_id="ann", dry_run=True)] == [rome]

@@ -57,21 +57,21 @@ export interface paths {
         };
         /**
          * Return the live memory of an id (whole or short).
-         * @description Needs a key with the right `read`.
+         * @description Needs a key with the right `read`. `/v1/memories/{id}` is an alias of this path.
          */
         get: operations["get"];
         put?: never;
         post?: never;
         /**
          * Remove a memory from every recall and return its receipt; its versions are kept, and `restore` undoes it.
-         * @description Needs a key with the right `write`.
+         * @description Needs a key with the right `write`. `/v1/memories/{id}` is an alias of this path.
          */
         delete: operations["forget"];
         options?: never;
         head?: never;
         /**
          * Change a memory and return its receipt. The previous version is kept, and `updated_at` becomes now.
-         * @description Needs a key with the right `write`.
+         * @description Needs a key with the right `write`. `/v1/memories/{id}` is an alias of this path.
          */
         patch: operations["update"];
         trace?: never;
@@ -87,7 +87,7 @@ export interface paths {
         put?: never;
         /**
          * Make an older version of a memory its next version, and return the receipt.
-         * @description Needs a key with the right `write`.
+         * @description Needs a key with the right `write`. `/v1/memories/{id}/restore` is an alias of this path.
          */
         post: operations["restore"];
         delete?: never;
@@ -107,7 +107,7 @@ export interface paths {
         put?: never;
         /**
          * Undo the relation of two memories, keep the pair or a stale reflection out of `review`, return the receipt.
-         * @description Needs a key with the right `write`.
+         * @description Needs a key with the right `write`. `/v1/memories/{id}/dismiss` is an alias of this path.
          */
         post: operations["dismiss"];
         delete?: never;
@@ -345,7 +345,7 @@ export interface paths {
         };
         /**
          * Return every version of a memory, forgotten or not, oldest first: who changed what, when and why.
-         * @description Needs a key with the right `read`.
+         * @description Needs a key with the right `read`. `/v1/memories/{id}/history` is an alias of this path.
          */
         get: operations["history"];
         put?: never;

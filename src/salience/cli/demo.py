@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from salience.cli.options import Call, command
-from salience.cli.output import Answer, sanitize, scope_text, status, truncate
+from salience.cli.output import Answer, sanitize, scope_text, status
 from salience.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _rows(one: Round, room: int) -> Iterator[tuple[str, list[str]]]:
             marks = "" if hit is None else f"{DOUBTS[hit.verdict]}{'~' if hit.via else ''}"
             marks += f"+{len(hit.absorbed)}" if hit is not None and hit.absorbed else ""
             cells.append(ABSENT if hit is None else f"{rank} {hit.score:.2f}{marks}")
-        yield truncate(memory.content, room - 4), cells
+        yield "\n".join(textwrap.wrap(memory.content, room - 4)), cells
 
 
 def _confidence(one: Round) -> str:
@@ -109,7 +109,9 @@ def _lines(played: Demo, next_steps: str) -> Iterator[str]:
         yield from ("", *textwrap.wrap(heading, WIDTH, subsequent_indent="   "))
         yield aligned("", (answer.profile for answer in one.answers))
         for content, cells in _rows(one, room):
-            yield aligned(f"   {content}", cells)
+            first, *rest = content.split("\n")
+            yield aligned(f"   {first}", cells)
+            yield from (f"   {line}" for line in rest)
         yield from textwrap.wrap(sanitize(one.asked.shows), WIDTH, initial_indent="   ", subsequent_indent="   ")
     yield from ("", last, *next_steps.splitlines())
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from salience.cli.options import Call, Id, QueryText, command, options
-from salience.cli.output import Answer, one_line, sanitize, tsv
+from salience.cli.output import Answer, as_commands, one_line, sanitize, tsv
 from salience.help import TOPICS
 
 app = typer.Typer()
@@ -40,7 +40,8 @@ def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     head += [f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []
     score = [] if found.score_detail is None else arithmetic(found.score_detail)
     score += [*above(found), *confidence(found)]
-    values = [(name, getattr(found, name)) for name in ("stage", "rank", "by", "reason", "counterfactual")]
+    change = None if found.counterfactual is None else as_commands(found.counterfactual)
+    values = [*((name, getattr(found, name)) for name in ("stage", "rank", "by", "reason")), ("counterfactual", change)]
     lines = [f"# {'; '.join(head)}", *(tsv(name, value) for name, value in values if value is not None)]
     path = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold", style="dim"), padding=(0, 2))
     lines.append("# step\toutcome\tnote")
@@ -52,8 +53,8 @@ def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     stage = (found.stage.replace("_", " "), "bold green" if found.stage == "returned" else "bold yellow")
     parts: list[RenderableType] = [Text(sanitize(" · ".join(head)), style="dim")]
     parts += [Text.assemble(stage, "  ", sanitize(found.reason)), "", path, "", *map(Text, map(sanitize, score))]
-    if found.counterfactual is not None:
-        parts.append(Text.assemble("\n", ("What would change it  ", "dim"), sanitize(found.counterfactual)))
+    if change is not None:
+        parts.append(Text.assemble("\n", ("What would change it  ", "dim"), sanitize(change)))
     return Answer(found, lines, Group(*parts))
 
 

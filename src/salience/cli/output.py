@@ -6,6 +6,7 @@ Rich is imported when something is shown, so that `salience --help` starts fast.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from salience.errors import InputError
+from salience.errors import CALL, FLAG, InputError
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -183,6 +184,30 @@ _ESCAPES: Final = _Escapes()
 def sanitize(text: str) -> str:
     """Escape control characters, direction marks and zero-width characters, so that none acts on the terminal."""
     return text.translate(_ESCAPES)
+
+
+def as_commands(text: str) -> str:
+    """Return a message with the calls that it advises as commands; lines that quote a memory, in brackets, stay."""
+    lines = text.split("\n")
+    return "\n".join(
+        line if line.startswith("[") else FLAG.sub(_as_flag, CALL.sub(_as_command, line)) for line in lines
+    )
+
+
+def _as_flag(found: re.Match[str]) -> str:
+    return f"--{found['name'].replace('_', '-')}"
+
+
+def _as_command(found: re.Match[str]) -> str:
+    words = ["salience", found["verb"]]
+    for argument in found["arguments"].split(", "):
+        name, _, value = argument.partition("=")
+        option = name.replace("_", "-")
+        if value == "None":
+            words.append(f"--no-{option}")
+        else:
+            words += [value.strip("'")] if name in ("id", "other_id", "content") else [f"--{option}", value.strip("'")]
+    return " ".join(words)
 
 
 def one_line(text: str) -> str:

@@ -20,6 +20,7 @@ from salience.cli.output import (
     SCOPE_HINT,
     Answer,
     age,
+    as_commands,
     entries,
     excerpt,
     grid,
@@ -86,7 +87,7 @@ def recalls(queries: Sequence[str], found: Sequence[Recall], now: datetime, expl
 
 
 def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
-    yield f"# {'; '.join(_summary(found))}"
+    yield f"# {'; '.join(_summary(found, explain))}"
     yield from (f"# {one_line(line)}" for line in time_cue(found))
     if found.hits and found.verdict == "does not answer":
         yield f"# {UNSURE}"
@@ -102,7 +103,7 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
 
 
 def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
-    head = Text(sanitize("\n".join([" · ".join(_summary(found)), *time_cue(found)])), style="dim")
+    head = Text(sanitize("\n".join([" · ".join(_summary(found, explain)), *time_cue(found)])), style="dim")
     if not found.hits:
         return Group(head, Text("\n".join(_hints(found))))
     marks, segments = _marks(found), [shares(hit.score_detail) for hit in found]
@@ -144,17 +145,23 @@ def _hints(found: Recall) -> list[str]:
     return ["Nothing found in this scope.", *lines] if lines else [NOTHING_FOUND, SCOPE_HINT]
 
 
-def _summary(found: Recall) -> list[str]:
-    """Return how the answer was made: profile, intent, exactness, and milliseconds by step."""
+def _summary(found: Recall, explain: bool) -> list[str]:
+    """Return how many memories were found, by which profile and in what time; `explain` adds how.
+
+    The intent of the question and the exactness of the order are left out if they are as usual.
+    """
     intent, laps = found.intent, found.timings
+    steps = f" ({', '.join(f'{step} {lap:.1f}' for step, lap in laps.items())})" if explain else ""
+    words = f" ({', '.join(intent.words)})" if intent.words else ""
     return [
+        counted(len(found), "memory", "memories"),
         f"profile {found.profile}",
-        f"intent {intent.name}" + (f" ({', '.join(intent.words)})" if intent.words else ""),
-        "exact" if found.exact else "not exact",
+        *([f"intent {intent.name}{words}"] if explain or words else []),
+        *([] if found.exact and not explain else ["exact" if found.exact else "not exact"]),
         *([f"reranked by {found.reranker}"] if found.reranker else []),
         *(f"searched for {word!r} instead of {query!r}" for query, word in found.corrected.items()),
         *([f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []),
-        f"{sum(laps.values()):.1f} ms ({', '.join(f'{step} {lap:.1f}' for step, lap in laps.items())})",
+        f"{sum(laps.values()):.1f} ms{steps}",
     ]
 
 
@@ -326,7 +333,7 @@ def _legend(segments: Iterable[Sequence[Share]], marks: Mapping[str, Mark]) -> C
 
 def receipt(made: Receipt) -> Answer:
     """Return the result of a write: status, id and contradictions."""
-    memory = made.memory
+    memory, warning = made.memory, as_commands(made.warning or "")
     labels = [
         sanitize(f"{found.memory.short_id}\t{found.label}\t{'; '.join(found.because)}")
         for found in made.contradictions
@@ -334,12 +341,13 @@ def receipt(made: Receipt) -> Answer:
     ]
     about = [memory.kind, f"importance {memory.importance:g}", memory.tier, scope_text(memory.scope)]
     about += [", ".join(memory.entities)] if memory.entities else []
-    head = Text.assemble((made.status, "bold green"), "  ", memory.id, "  ", (sanitize(" · ".join(about)), "dim"))
+    status = "created" if made.status == "superseded" else made.status  # the warning names what it replaces
+    head = Text.assemble((status, "bold green"), "  ", memory.id, "  ", (sanitize(" · ".join(about)), "dim"))
     parts: list[RenderableType] = [head]
-    if made.warning:
-        parts.append(Text("\n" + sanitize(made.warning), style="yellow"))
+    if warning:
+        parts.append(Text("\n" + sanitize(warning), style="yellow"))
         parts += [Text("\n".join(("Labels:", *labels)), style="dim")] if labels else []
-    lines = [f"{made.status}\t{memory.id}", *map(sanitize, (made.warning or "").splitlines()), *labels]
+    lines = [f"{made.status}\t{memory.id}", *map(sanitize, warning.splitlines()), *labels]
     return Answer(made, lines, Group(*parts))
 
 

@@ -40,18 +40,12 @@ AGAIN: Final = "Memory {} of this key has expired, so this one was stored."
 UPKEEP: Final = "upkeep"
 """Author of changes that no caller asked for."""
 PENDING: Final = "Stored without a vector for now: searches find its words, and conflicts were not checked."
-SAME: Final = (
-    "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True (on the command "
-    "line, --duplicate)."
-)
-REPLACES: Final = (
-    "This {} memory {} ({}); recall {}. To undo that: dismiss(id={}, other_id={}); on the command line, dismiss {} {}."
-)
+SAME: Final = "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True."
+REPLACES: Final = "This {} memory {} ({}); recall {}. To undo that: dismiss(id='{}', other_id='{}')."
 OUTRANKS: Final = "ranks it first and marks the other as replaced"
 HIDES: Final = "no longer returns that one"
 SUPERSEDES: Final = (
-    "This supersedes memory {}; recall no longer returns it. To undo that: update(id={}, supersedes=null); on the "
-    "command line, update {} --no-supersedes."
+    "This supersedes memory {}; recall no longer returns it. To undo that: update(id='{}', supersedes=None)."
 )
 SUPERSEDED_BY: Final = "superseded by {}"
 """Reason of the version that lowers a weight."""
@@ -435,10 +429,8 @@ def replacement_warnings(profile: Profile, memory: Memory) -> list[str]:
             continue
         older, newer = short_id(one.id), memory.short_id
         if one.id == memory.supersedes:
-            lines.append(SUPERSEDES.format(older, newer, newer))
+            lines.append(SUPERSEDES.format(older, newer))
             continue
         verb = "replaces" if one.by in (CALLER, FACT) else "probably replaces"
-        lines.append(
-            REPLACES.format(verb, older, one.reason, HIDES if one.hides else OUTRANKS, newer, older, newer, older)
-        )
+        lines.append(REPLACES.format(verb, older, one.reason, HIDES if one.hides else OUTRANKS, newer, older))
     return lines

@@ -199,6 +199,7 @@ async def test_default_tools_have_short_results(opened, engine):
         new = await call("remember", content=SPACES, project="parcel", supersedes=old.id)
         assert new.keys() == {"id", "status", "warning", "superseded"}
         assert (new["status"], new["superseded"]) == ("superseded", old.id)
+        assert f"update(id={new['id'][-8:]}, supersedes=null)" in new["warning"]
         changed = await call("update", id=new["id"][-8:], kind="rule", project="parcel")
         assert (changed["id"], changed["status"]) == (new["id"], "updated")
         await call("update", id=new["id"], supersedes=None, project="parcel")
@@ -531,7 +532,7 @@ async def test_default_tools_accept_the_arguments_their_warnings_suggest(opened)
     async with opened(tools="default") as client:
         await client.call_tool("remember", {"content": "I live in Berlin", "user_id": "u"})
         again = await client.call_tool("remember", {"content": "I live in Berlin", "user_id": "u"})
-        assert "duplicate=True" in text_of(again)
+        assert "duplicate=true" in text_of(again)
         forced = await client.call_tool("remember", {"content": "I live in Berlin", "user_id": "u", "duplicate": True})
         assert not forced.is_error
         moved = await client.call_tool("remember", {"content": "I moved to Lisbon", "user_id": "u"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -42,6 +43,17 @@ def test_the_document_has_the_shape_that_is_held() -> None:
 
 def test_the_server_tells_it(http: httpx.Client) -> None:
     assert http.get("/openapi.json").json() == json.loads(json.dumps(document()))
+
+
+def test_a_page_for_readers_has_every_operation_and_loads_nothing(http: httpx.Client) -> None:
+    response = http.get("/docs")
+    assert response.headers["content-security-policy"] == "default-src 'none'"
+    assert not re.search(r"<script|<link|src=|http", response.text)
+    for path, methods in document()["paths"].items():
+        for method, operation in methods.items():
+            assert f"<code>{method.upper()} {path}</code>" in response.text
+            assert html.escape(operation["summary"]) in response.text
+    assert "<dt><code>min_score</code><dd>minimum score" in response.text
 
 
 def test_all_that_it_refers_to_is_there_and_all_that_is_there_is_referred_to() -> None:

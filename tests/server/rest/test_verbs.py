@@ -144,6 +144,16 @@ def test_a_new_memory_is_found_at_its_location(http: httpx.Client) -> None:
     assert http.get(response.headers["location"]).json() == response.json()["memory"]
 
 
+def test_the_paths_of_one_memory_have_an_alias_beside_the_list(http: httpx.Client) -> None:
+    made = sent(http, "remember", {"content": "x"}).json()["memory"]
+    assert http.get(f"/v1/memories/{made['id']}").json() == http.get(f"/v1/memory/{made['id']}").json() == made
+    assert http.patch(f"/v1/memories/{made['id']}", json={"content": "y"}).json()["status"] == "updated"
+    assert len(http.get(f"/v1/memories/{made['id']}/history").json()["versions"]) == 2
+    assert http.delete(f"/v1/memories/{made['id']}").json()["memory"]["forgotten_at"] is not None
+    told = document()["paths"]["/v1/memory/{id}"]["get"]["description"]
+    assert "`/v1/memories/{id}` is an alias of this path." in told
+
+
 def test_pages_are_linked(http: httpx.Client) -> None:
     sent(http, "remember_many", {"drafts": [{"content": f"number {n}", "tags": ["a&b"]} for n in range(5)]})
     response = http.get("/v1/memories", params={"limit": 2, "tags": ["a&b"]})

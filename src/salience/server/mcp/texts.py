@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from salience import records
+from salience.errors import CALL, FLAG
 from salience.keywords import short
 from salience.records.answers import emptied
 from salience.records.ids import short_id
@@ -26,6 +28,28 @@ ASK: Final = (
 SHOWN: Final = 20
 """Maximum number of receipts, names or ids in one text."""
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
+
+
+def in_json(result: Any) -> Any:
+    """Return a result whose messages write the calls that they advise with JSON's words."""
+    match result:
+        case records.Receipt(warning=str(text)):
+            return replace(result, warning=_in_json(text))
+        case records.Explanation(counterfactual=str(text)):
+            return replace(result, counterfactual=_in_json(text))
+        case list() | tuple():
+            return type(result)(map(in_json, result))
+    return result
+
+
+def _in_json(text: str) -> str:
+    lines = (
+        line
+        if line.startswith("[")
+        else CALL.sub(lambda call: call[0].replace("=None", "=null").replace("'", ""), line)
+        for line in text.split("\n")
+    )
+    return FLAG.sub(r"\g<name>=true", "\n".join(lines))
 
 
 def receipt(made: records.Receipt) -> str:

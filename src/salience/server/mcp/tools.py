@@ -21,7 +21,7 @@ from salience.records import ANY, BOUNDS, Grant, Memory, Recall, Receipt
 from salience.records.answers import VERDICTS
 from salience.server.gate import Gate
 from salience.server.mcp.fit import fit
-from salience.server.mcp.texts import NONE_ASKED, TEXTS
+from salience.server.mcp.texts import NONE_ASKED, TEXTS, in_json
 from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse
 from salience.wire.responses import Schemas, to_json
@@ -189,7 +189,7 @@ class Tool:
 
     def result(self, result: Any, request: VerbRequest) -> types.CallToolResult:
         """Return the result of the verb as text and as structured content."""
-        result, note = fit(result, short=self.shape is not None)
+        result, note = fit(in_json(result), short=self.shape is not None)
         asks_for_none = request.arguments().get("limit") == 0
         told = NONE_ASKED if asks_for_none else TEXTS[self.name](result)
         text = types.TextContent(text="\n".join(filter(None, (told, note))))

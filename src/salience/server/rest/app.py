@@ -137,7 +137,7 @@ def app(
         summary="Memory for AI agents that ranks what matters, shows why, and loses nothing.",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=openapi.TAGS,
-        docs_url=None,  # the page would load scripts from elsewhere
+        docs_url=None,  # FastAPI's page loads scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
@@ -161,6 +161,15 @@ def app(
         path = verbs[0].path.replace("{session_id}", "{session_id:path}")  # session names may have slashes
         endpoint = _endpoint(gate, authenticate, options, verbs)
         application.add_api_route(path, endpoint, methods=[verbs[0].method], **openapi.operation(verbs))
+        if path.startswith(openapi.ONE):
+            alias = path.replace(openapi.ONE, openapi.ALIAS, 1)
+            application.add_api_route(alias, endpoint, methods=[verbs[0].method], include_in_schema=False)
+
+    @application.get("/docs", include_in_schema=False)
+    def show_docs() -> Response:
+        """Return the document for readers."""
+        policy = {"Content-Security-Policy": "default-src 'none'"}
+        return Response(openapi.page(application.openapi()), media_type="text/html", headers=policy)
 
     probes = anyio.CapacityLimiter(PROBES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from html import escape
 from http import HTTPStatus
 from typing import Any, Final, get_args
 
@@ -63,6 +64,9 @@ _HEADERS: Final[Mapping[str, Json]] = {
     "WWW-Authenticate": {"description": "the required authentication", "schema": _TEXT},
 }
 _HEADER_OF_STATUS: Final = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
+ONE: Final = "/v1/memory/"
+ALIAS: Final = "/v1/memories/"
+"""Beginning of the paths of one memory, and that of their aliases, which are beside the path of the list."""
 _ALWAYS: Final = (400, 401, 403, 422, 429, 500, 503)
 """Error statuses of every verb."""
 _ETAG: Final = '(W/)?"[!#-~]*"'
@@ -93,11 +97,12 @@ def operation(verbs: tuple[Verb, ...]) -> Json:
             content["examples"] = examples
         is_required = all(one["required"] or "allOf" in one for one in bodies)
         extra["requestBody"] = {"required": is_required, "content": {JSON[0]: content}}
+    alias = f" `{first.path.replace(ONE, ALIAS, 1)}` is an alias of this path." if first.path.startswith(ONE) else ""
     return {
         "operation_id": first.name,
         "tags": [first.tag],
         "summary": " Or: ".join(verb.summary for verb in verbs),
-        "description": f"Needs a key with the right `{first.right}`.",
+        "description": f"Needs a key with the right `{first.right}`.{alias}",
         "response_class": Response,  # the media types are in the responses below
         "responses": _results(verbs) | _problems(statuses),
         "openapi_extra": extra,
@@ -108,6 +113,29 @@ def server_operation(name: str, *statuses: int, is_public: bool = False) -> Json
     """Return the arguments of a route that is not for a verb."""
     public: Json = {"openapi_extra": {"security": []}} if is_public else {}
     return {"operation_id": name, "tags": ["server"], "responses": _problems(statuses), **public}
+
+
+def page(document: Json) -> str:
+    """Return the operations of the document as HTML, which loads nothing and needs no script."""
+    parts = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(document['info']['title'])}</title>"]
+    parts.append(f"<h1>{escape(document['info']['title'])} {escape(document['info']['version'])}</h1>")
+    parts.append("<p>A program reads the same at <a href='/openapi.json'>/openapi.json</a>.</p>")
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            fields = {name: value for given in _bodies(document, one) for name, value in given["properties"].items()}
+            named = [(given["name"], given.get("description", "")) for given in one.get("parameters", ())]
+            named += [(name, value.get("description", "")) for name, value in fields.items()]
+            rows = "".join(f"<dt><code>{escape(name)}</code><dd>{escape(text)}" for name, text in named)
+            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(one['summary'])}</p>")
+            parts.append(f"<p>{escape(one.get('description', ''))}</p><dl>{rows}</dl>")
+    return "\n".join(parts)
+
+
+def _bodies(document: Json, one: Json) -> list[Json]:
+    """Return the schemas of the JSON body of an operation; none without one."""
+    schema = one.get("requestBody", {}).get("content", {}).get(JSON[0], {}).get("schema", {})
+    names = [given["$ref"].removeprefix(_SCHEMAS) for given in schema.get("anyOf", [schema]) if "$ref" in given]
+    return [document["components"]["schemas"][name] for name in names]
 
 
 def complete(document: Json) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience.errors import InputError
+from salience.errors import CALL, InputError
 from salience.records import BOUNDS, STATUSES, Explanation, Hit, Memory, Recall, Relation, ScoreDetail, checks
 from salience.records.ids import ID, short_id
 from salience.server.ui import question
@@ -79,6 +79,7 @@ def show(page: Visit) -> Response:
             "recall": recall,
             "rival": rival,
             "relations": _relations(page, explanation),
+            "advice": CALL.sub("the button below", explanation.counterfactual or ""),
             "rows": compared(explanation.score_detail, rival.score_detail if rival else None),
             "change": change,
             "edits": _edits(explanation),
