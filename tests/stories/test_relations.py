@@ -273,7 +273,7 @@ def stores(draw: st.DrawFn) -> tuple[dict[str, float], dict[int, tuple[int, floa
     return texts, pairs
 
 
-LAW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 TENSES = st.sampled_from(["query: what of {}?", "query: what was {} before?", "query: what was {}?"])
 
 

@@ -38,7 +38,7 @@ from salience.store.rows import of_stored
 from salience.store.statements import INDEXED
 from tests.contract.memories import DIMENSION, NOW, criteria, id_of, random_unit, stored, unit
 
-STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 150)
+STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 90)
 """Stores that are made in all; each is asked several things."""
 TERMS, NAMES, SPEAKERS = "abcdefgh", ("ann", "bob", "zoe lee", "atlas"), ("Ann", "Bob", "Zoe Lee")
 PRUNED = [name for name in profiles.NAMES if pruning(profiles.load(name), criteria()) is not None]
