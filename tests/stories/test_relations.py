@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import salience
@@ -321,6 +321,8 @@ def test_nothing_is_hidden_but_what_a_caller_replaced(store, question):
 
 @LAW
 @given(st.lists(COSINES, min_size=2, max_size=6), st.sampled_from(["supersedes", "fact_key"]), TENSES, st.booleans())
+@example([0.9, 0.1, 0.5], "supersedes", "query: what was {} before?", False)
+@example([0.9, 0.1, 0.5], "fact_key", "query: what was {}?", False)
 def test_the_heir_is_found_at_least_as_well_as_the_memory_that_it_replaces(cosines, way, question, has_word):
     older = f"the old note of {WORD}" if has_word else "the old note"
     texts = {older: cosines[0], "a new line": cosines[1]}
