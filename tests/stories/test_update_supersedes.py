@@ -6,6 +6,8 @@ import pytest
 
 from salience.errors import InputError, NotFoundError
 
+pytestmark = pytest.mark.every_surface
+
 OLD, NEW, OTHER = "The report is due on Friday", "Send the numbers by Wednesday noon", "Deploys need two approvals"
 
 
