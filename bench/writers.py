@@ -23,6 +23,7 @@ from salience.batch import Vectors32
 from salience.engine import Engine
 from salience.errors import LeaseError, SalienceError, StoreError, UnsettledError
 from salience.records import ANY, Draft, Memory
+from salience.records.checks import QUERY_LIMIT
 from salience.records.ids import short_id
 from salience.text import content_hash
 from tests.contract.doubles import PlantedEmbedder
@@ -630,7 +631,7 @@ def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact:
         if (short > 0 and row.id not in forgotten) or (exact and short < 0):
             faults.append(f"{row.id}: {recalls[row.id]} recalls noted, {row.access_count} counted")
     for user in sorted({str(row.user) for row in live if row.user}):
-        for row in [row for row in live if row.user == user][-5:]:
+        for row in [row for row in live if row.user == user and len(row.content) <= QUERY_LIMIT][-5:]:
             answer = engine.recall(row.content, limit=5, min_score=0, dry_run=True, user_id=user)
             if row.id not in [hit.memory.id for hit in answer]:
                 faults.append(f"{row.id} is not found by its own text")
