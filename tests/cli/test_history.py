@@ -65,7 +65,12 @@ def test_erase_needs_yes_where_nobody_can_confirm(run, run_json, stored):
 
 def test_a_dry_run_of_erase_counts_and_asks_nothing(run, run_json, stored):
     assert run("erase", "--user", "alice", "--dry-run").stdout == "would erase 2 memories\n"
-    assert run_json("erase", stored.bob, "--user", "alice", "--dry-run") == {"erased": 1, "recalls": 0, "dry_run": True}
+    assert run_json("erase", stored.bob, "--user", "alice", "--dry-run") == {
+        "erased": 1,
+        "recalls": 0,
+        "pending": False,
+        "dry_run": True,
+    }
     assert run_json("stats", "--user", "alice")["memories"] == 2
 
 
@@ -90,7 +95,7 @@ def typed(monkeypatch, tmp_path, run):
 @pytest.mark.parametrize("answer", ["2", "erase", " 2 "])
 def test_a_person_types_the_number_or_the_word(typed, run_json, stored, answer):
     result = typed(answer + "\n", "erase", "--user", "alice", "--json")
-    assert json.loads(result.stdout) == {"erased": 2, "recalls": 0, "dry_run": False}
+    assert json.loads(result.stdout) == {"erased": 2, "recalls": 0, "pending": False, "dry_run": False}
     assert "2 memories to erase. Texts, versions, vectors" in result.stderr
     assert run_json("stats", "--user", "alice")["memories"] == 0
 
