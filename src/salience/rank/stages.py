@@ -502,18 +502,18 @@ def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, 
     reading, batch = state.criteria.reading, state.batch
     backwards = np.full(len(older), reading.tense == "former") & ~said
     given, taking = np.where(backwards, newer, older), np.where(backwards, older, newer)
-    chance = batch["replaced"][older]
-    expected = chance * state.scores[given] + (1.0 - chance) * state.scores[taking]
-    lacking = _lacks(reading, batch, given, taking) | (expected < (sure - EDGE) * state.scores[given])
-    kept = said | ~lacking
-    given, taking, backwards = given[kept], taking[kept], backwards[kept]
+    chance = np.where(said, 1.0, batch["replaced"][older])
+    kept = said | ~_lacks(reading, batch, given, taking)
+    given, taking, backwards, chance = given[kept], taking[kept], backwards[kept], chance[kept]
     order = np.lexsort((batch["created_at"][given] * np.where(backwards, -1, 1), backwards))
     scores, gained, lifts, own = state.scores.copy(), dict[int, Spread](), dict[int, float](), np.ones(len(batch))
     weights = state.profile.weights(reading.intent.name)
     for term in state.profile.terms:
         if term.signal in OWN and term.combine == "product":
             own *= state.parts[term.label] ** weights[term.label]
-    for giver, row in zip(given[order].tolist(), taking[order].tolist(), strict=True):
+    for giver, row, probability in zip(*(column[order].tolist() for column in (given, taking, chance)), strict=True):
+        if probability * scores[giver] + (1.0 - probability) * scores[row] < (sure - EDGE) * scores[giver]:
+            continue
         factor = float(own[row] / own[giver])
         lifted = math.sqrt(lifts[giver]) if giver in lifts else lift
         factor *= lifted if factor >= 1 else 1.0
