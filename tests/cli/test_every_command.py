@@ -148,7 +148,7 @@ def test_help_explains_every_command(run, name):
     assert "--json" in printed
     assert "..." not in printed.split("Options:")[0].replace("...}", "").replace("PATH...", "").replace(
         "NAME...", ""
-    ).replace("[ID]...", "").replace("[TOPIC]...", "")
+    ).replace("[ID]...", "").replace("{ID}...", "").replace("[TOPIC]...", "")
 
 
 @pytest.mark.parametrize("name", SCOPED)

@@ -24,14 +24,14 @@ def at_home(monkeypatch, tmp_path):
 
 
 def test_a_file_tells_all(run_json, run, stored, tmp_path):
-    run("remember", "Bo sails", "--project", "boat", "--ttl", "0.001")
     run("forget", stored.alice, "--user", "alice")
+    run("remember", "Bo sails", "--project", "boat", "--ttl", "0.001")  # the next write or upkeep records its end
     found = run_json("status")
     assert found == {
         "store": str(tmp_path / "agent.db"), "bytes": (tmp_path / "agent.db").stat().st_size,
         "database": f"SQLite {sqlite3.sqlite_version}", "revision": found["head"], "head": found["head"],
-        "embedder": "planted", "dimension": PlantedEmbedder().dimension, "memories": 2, "forgotten": 1, "pending": 0,
-        "sessions": 0, "by_kind": {"fact": 2}, "by_tier": {"episodic": 2}, "upkeep_changed": None,
+        "embedder": "planted", "dimension": PlantedEmbedder().dimension, "memories": 1, "forgotten": 2, "pending": 0,
+        "sessions": 0, "by_kind": {"fact": 1}, "by_tier": {"episodic": 1}, "upkeep_changed": None,
         "due": {"embed": 0, "expire": 1, "promote": 0, "prune": 0}, "api_keys": 0, "mcp_clients": [], "problems": [],
     }  # fmt: skip
     assert "due: 1 to expire; run: salience upkeep" in run("status").stdout

@@ -97,7 +97,7 @@ def scores(call: Call, query: QueryText) -> Answer:
 
 
 @command(app, options=options("decay", "ids"))
-def decay(call: Call, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The memories.")]) -> Answer:
+def decay(call: Call, ids: Annotated[list[str], typer.Argument(metavar="ID", help="The memories.")]) -> Answer:
     """Print how the scores of memories fade with age under a profile, at equal steps from now on."""
     from salience.cli.output import tsv
 
