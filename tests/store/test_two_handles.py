@@ -186,6 +186,7 @@ def test_what_is_erased_is_nowhere_in_the_file_nor_in_its_journal(opened, path):
     store.gather(need(terms=words, as_of=NOW))
     assert b"crocus" in everything(path)
     store.apply([Erase("default", (id_of(1),))])
+    assert store.finish_erasures()
     assert b"crocus" not in everything(path).lower()
     assert not store._current
     assert not store._past
