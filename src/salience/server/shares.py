@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
@@ -100,6 +101,12 @@ class Threads:
     async def authenticate(self, function: Callable[..., Result], *args: Any) -> Result:
         """Return the result of a function that finds out who calls, in a thread that no other work uses."""
         return await anyio.to_thread.run_sync(function, *args, limiter=self._authentications)
+
+
+def content_length(headers: Headers) -> int | None:
+    """Return the length of a body in bytes, as its head says; None if that has no usable number."""
+    length = headers.get("content-length", "")
+    return int(length) if length.isdecimal() and len(length) < 20 else None
 
 
 class Budget:

@@ -30,7 +30,7 @@ from salience.server.gate import Gate
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import DEFAULT, LocalCaller, Tool
 from salience.server.oauth import SCOPE_PREFIX
-from salience.server.shares import RETRY_AFTER, Budget, Threads
+from salience.server.shares import RETRY_AFTER, Budget, Threads, content_length
 from salience.wire.errors import MEDIA_TYPE, instance, to_problem
 
 PATH: Final = "/mcp"
@@ -91,10 +91,9 @@ class Endpoint:
             authorization = Headers(scope=scope).get("authorization")
             grant = await self._threads.authenticate(self._authenticate, authorization)  # reads the store
             scope.setdefault("state", {})["grant"] = grant
-            length = Headers(scope=scope).get("content-length", "")
-            size = min(int(length), self._body_limit) if length.isdecimal() and len(length) < 20 else self._body_limit
+            length = content_length(Headers(scope=scope))
             with self._budget.reserve(grant.caller) as take:
-                take(size)
+                take(self._body_limit if length is None else min(length, self._body_limit))
                 # the SDK separates callers by client_id and subject
                 scopes = [SCOPE_PREFIX + right for right in grant.rights]
                 token = AccessToken(token=NO_TOKEN, client_id=grant.caller, subject=grant.tenant, scopes=scopes)

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from salience.errors import InputError, LimitError, StaleError, Words
 from salience.records import checks
 from salience.server.rest.responses import HttpError, etags
+from salience.server.shares import content_length
 from salience.verbs import VERBS, Verb
 from salience.wire.requests import VerbRequest, parse, type_name
 
@@ -51,8 +52,7 @@ async def chunks(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
         LimitError: the body is longer than the limit; raised before reading it if it has a Content-Length.
     """
     error = LimitError(f"body: more than the {limit:,} bytes of one request. Send less at a time.")
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and len(length) < 20 and int(length) > limit:
+    if (content_length(request.headers) or 0) > limit:
         raise error
     size = 0
     async for chunk in request.stream():
@@ -64,12 +64,11 @@ async def chunks(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
 
 async def body(request: Request, limit: int, take: Callable[[int], None]) -> bytes:
     """Return the body; `take` reserves memory for its Content-Length, else for each chunk."""
-    length, parts = request.headers.get("content-length", ""), list[bytes]()
-    is_known = length.isdecimal() and len(length) < 20
-    if is_known and int(length) <= limit:
-        take(int(length))
+    length, parts = content_length(request.headers), list[bytes]()
+    if length is not None and length <= limit:
+        take(length)
     async for chunk in chunks(request, limit):
-        if not is_known:
+        if length is None:
             take(len(chunk))
         parts.append(chunk)
     return b"".join(parts)
