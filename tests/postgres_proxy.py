@@ -37,9 +37,9 @@ class Proxy:
     def __init__(self, dsn: str) -> None:
         self._known = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if value is not None}
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self._sockets: list[socket.socket] = []
         self._lines: list[_Line] = []
         self._lock = threading.Lock()
+        self._is_closed = False
         self.open = threading.Event()
         self.open.set()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -55,10 +55,9 @@ class Proxy:
         """End all connections, and take no more."""
         _close(self._listening)
         with self._lock:
+            self._is_closed = True
             for line in self._lines:
-                line.over.set()
-            for one in self._sockets:
-                _close(one)
+                line.close()
 
     def __enter__(self) -> Self:
         return self
@@ -78,11 +77,11 @@ class Proxy:
             except OSError:
                 _close(client)
                 continue
-            with self._lock:
-                self._sockets += [client, server]
             line = _Line(client, server)
             with self._lock:
                 self._lines.append(line)
+                if self._is_closed:
+                    line.close()
             threading.Thread(target=self._up, args=(line,), daemon=True).start()
             threading.Thread(target=line.down, daemon=True).start()
 
@@ -185,6 +184,7 @@ class Silent(Proxy):
         """Keep the server from a message with one of the words, and from all that follows on the connection."""
         if any(word in data for word in self.words):
             line.over.wait()
+            raise ConnectionAbortedError
 
 
 class Wire(Proxy):

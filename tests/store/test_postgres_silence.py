@@ -28,7 +28,7 @@ def silent(tables):
 
 
 def store_on(proxy, **settings):
-    options = {"embedder": "e", "dimension": DIMENSION, "language": "none", "busy_timeout": 30.0, "pool_size": 4}
+    options = {"embedder": "e", "dimension": DIMENSION, "language": "none", "busy_timeout": 5.0, "pool_size": 4}
     return PostgresStore.open(proxy.dsn, **{**options, **settings})
 
 
@@ -50,10 +50,9 @@ def wait_until(holds):
 
 def test_requests_of_a_tenant_that_gets_no_answer_fail_soon_and_all_others_are_served(silent):
     """There are more of them than the pool has connections, and none of them has ended yet."""
-    store = store_on(silent)
-    for tenant in (*SICK, *WELL):
-        added(store, stored(1, tenant=tenant))
-    with ThreadPoolExecutor(CLIENTS) as threads:
+    with closing(store_on(silent)) as store, ThreadPoolExecutor(CLIENTS) as threads:
+        for tenant in (*SICK, *WELL):
+            added(store, stored(1, tenant=tenant))
         silent.words = {tenant.encode() for tenant in SICK}
         stuck = [threads.submit(read, store, SICK[number % len(SICK)]) for number in range(store._runner._size)]
         fell_silent(store)
@@ -68,23 +67,24 @@ def test_requests_of_a_tenant_that_gets_no_answer_fail_soon_and_all_others_are_s
         assert read(store, "well") == [id_of(1)]
         connections_in_use = store.connections()["in_use"]
         assert connections_in_use <= 4 + connections.spare(4)
-        silent.words = set()
         silent.close()
         assert all(isinstance(future.exception(timeout=60), StoreError) for future in stuck)
-    store.close()
 
 
 def test_a_lone_slow_statement_keeps_no_other_request_of_its_tenant_waiting(tables, monkeypatch):
     monkeypatch.setattr(connections, "SILENT", 0.0)
-    store = PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="none")
-    added(store, stored(1, tenant="well"), stored(1, tenant="fine"))
     slow, begun = "SELECT pg_advisory_xact_lock(1) IS NULL", threading.Event()
 
     def read_slowly(reader):
         begun.set()
         return reader.exec_driver_sql(slow).scalar()
 
-    with closing(psycopg.connect(tables)) as other, ThreadPoolExecutor(1) as threads:
+    with (
+        closing(PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="none")) as store,
+        closing(psycopg.connect(tables)) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        added(store, stored(1, tenant="well"), stored(1, tenant="fine"))
         other.execute(slow)
         waiting = threads.submit(store._runner.read, "well", read_slowly)
         assert begun.wait(30)
@@ -93,30 +93,25 @@ def test_a_lone_slow_statement_keeps_no_other_request_of_its_tenant_waiting(tabl
         assert not waiting.done()
         other.rollback()
         assert waiting.result(60) is False
-    store.close()
 
 
 def test_a_server_that_answers_nobody_is_given_up_after_the_statement_timeout(silent, monkeypatch):
     monkeypatch.setattr(connections, "GRACE", 0.2)
-    store = store_on(silent, statement_timeout=0.3, busy_timeout=0.2)
-    added(store, stored(1, tenant="well"))
-    silent.words = {b""}
-    with pytest.raises(StoreError, match="does not answer"):
-        read(store, "well")
-    silent.words = set()
-    assert read(store, "well") == [id_of(1)]
-    store.close()
+    with closing(store_on(silent, statement_timeout=0.3, busy_timeout=0.2)) as store:
+        added(store, stored(1, tenant="well"))
+        silent.words = {b""}
+        with pytest.raises(StoreError, match="does not answer"):
+            read(store, "well")
+        silent.words = set()
+        assert read(store, "well") == [id_of(1)]
 
 
 def test_a_probe_of_the_server_is_answered_while_every_connection_is_stuck(silent):
-    store = store_on(silent)
-    added(store, *(stored(1, tenant=tenant) for tenant in (*SICK, *WELL)))
-    with ThreadPoolExecutor(CLIENTS) as threads:
+    with closing(store_on(silent)) as store, ThreadPoolExecutor(CLIENTS) as threads:
+        added(store, *(stored(1, tenant=tenant) for tenant in (*SICK, *WELL)))
         silent.words = {tenant.encode() for tenant in SICK}
         stuck = [threads.submit(read, store, SICK[number % len(SICK)]) for number in range(store._runner._size)]
         wait_until(lambda: store.connections()["in_use"] == store._runner._size)
         assert store.pinned() is not None
-        silent.words = set()
         silent.close()
         assert all(isinstance(future.exception(timeout=60), StoreError) for future in stuck)
-    store.close()
