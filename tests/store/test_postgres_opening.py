@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from datetime import timedelta
 from importlib.util import find_spec
 from uuid import uuid4
 
@@ -11,22 +12,27 @@ import psycopg
 import pytest
 from psycopg import sql
 
+import salience
 from salience.errors import (
     BusyError,
     ConflictError,
     InputError,
+    LeaseError,
     NotAStoreError,
+    PinnedError,
     ReadOnlyError,
     StoreError,
     VersionError,
 )
-from salience.ports import Adopt, Model
+from salience.maintain.leases import leased
+from salience.ports import Adopt, Lease, Model
 from salience.records import Filter, Scope
 from salience.store.postgres import PostgresStore, admin, search
 from salience.store.postgres.admin import PostgresDatabase, PostgresKeyring
-from salience.store.postgres.checking import OF_A_TENANT
+from salience.store.postgres.checking import OWN
 from salience.store.postgres.connection import APP, OPERATOR, Address, create_pool, mapped, transaction
 from salience.store.schema import HEAD
+from tests.contract.doubles import HashedEmbedder, PlantedEmbedder
 from tests.contract.keyring_contract import key
 from tests.contract.memories import DIMENSION, NOW, add, id_of, listed, need, stored, unit
 from tests.postgres_server import fresh, server
@@ -192,6 +198,87 @@ def test_an_application_works_in_full_and_can_do_no_more(owner, role, opened):
             connection.execute("INSERT INTO salience.tenants (tenant, sequence, epoch) VALUES ('other', 1, '')")
 
 
+STORE_WIDE = (
+    "UPDATE salience.meta SET value = 'other' WHERE name = 'embedder'",
+    "DELETE FROM salience.meta",
+    "INSERT INTO salience.meta VALUES ('embedder', 'other') ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    "INSERT INTO salience.leases VALUES ('reembed', 'me', 1)",
+    "INSERT INTO salience.leases VALUES ('upkeep:other', 'me', 1)",
+    "INSERT INTO salience.leases VALUES ('upkeep:other', 'me', 1) ON CONFLICT (name) DO UPDATE SET until = 1",
+)
+"""Statements that would harm other tenants."""
+
+
+def test_an_application_changes_no_pin_and_no_lease_of_others(owner, role, opened):
+    upgraded(owner)
+    dsn = role(of=APP)
+    store, caretaker = opened(dsn), opened(role(of=f"{APP}, {OPERATOR}"))
+    add(store, stored(1))
+    until = NOW + timedelta(hours=1)
+    caretaker.apply([Lease("reembed", "them", NOW, until), Lease("upkeep:other", "them", NOW, until, "other")])
+    for tenant in ("", "mine", "reembed", "upkeep:other"):
+        for statement in STORE_WIDE:
+            with psycopg.connect(dsn) as connection:
+                connection.execute(sql.SQL("SET LOCAL salience.tenant = {}").format(tenant))
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
+        with psycopg.connect(dsn) as connection:
+            connection.execute(sql.SQL("SET LOCAL salience.tenant = {}").format(tenant))
+            assert connection.execute("UPDATE salience.leases SET until = 1").rowcount == 0
+            assert connection.execute("DELETE FROM salience.leases").rowcount == 0
+    with pytest.raises(StoreError, match="this concerns all tenants"):
+        store.apply([Lease("reembed", "me", until, until)])
+    for name, tenant in (("reembed", ""), ("upkeep:other", "other")):
+        with pytest.raises(LeaseError, match="them is at it"):
+            caretaker.apply([Lease(name, "me", NOW, until, tenant)])
+    assert store.pinned().name == "e"
+
+
+def test_the_first_write_of_an_application_pins_the_store_and_its_first_vector_the_fingerprint(owner, role, opened):
+    upgraded(owner)
+    dsn = role(of=APP)
+    store = opened(dsn, fingerprint=lambda: unit(1))
+    add(store, stored(1, vector=None))
+    assert (store.pinned().name, store.pinned().dimension, store.pinned().fingerprint) == ("e", DIMENSION, None)
+    add(store, stored(2))
+    assert store.pinned().fingerprint().tolist() == unit(1).tolist()
+    with pytest.raises(PinnedError, match="was written with another model of the name 'e'"):
+        add(opened(dsn, fingerprint=lambda: unit(0, 1)), stored(3))
+    with pytest.raises(PinnedError, match="was written for the language 'english'"):
+        opened(dsn, language="french")
+
+
+def test_an_application_does_the_upkeep_of_its_tenants_one_process_at_a_time(owner, role, clock):
+    upgraded(owner)
+    with salience.connect(role(of=APP), embedder=PlantedEmbedder(), clock=clock) as memory:
+        services = memory.services
+        memory.remember("The lease of the flat ends in May", ttl=60)
+        clock.advance(minutes=2)
+        with leased(services, "upkeep:default", timedelta(hours=1), "default"):
+            with pytest.raises(LeaseError, match="upkeep:default"):
+                memory.upkeep()
+            assert memory.of("other").upkeep().warning is None
+        report = memory.upkeep()
+        assert (len(report.expired), report.warning) == (1, None)
+
+
+def test_a_caretaker_moves_a_store_to_another_model_beneath_an_application(owner, role, clock):
+    upgraded(owner)
+    application, caretaker = role(of=APP), role(of=f"{APP}, {OPERATOR}")
+    with salience.connect(application, embedder=PlantedEmbedder(), clock=clock) as memory:
+        memory.remember("Alice lives in Oslo")
+        memory.of("other").remember("Bob lives in Rome")
+        new = HashedEmbedder("another", 24)
+        with pytest.raises(StoreError, match=f"GRANT {APP}, {OPERATOR} TO USER"):
+            memory.reembed(new)
+        with salience.connect(caretaker, embedder=PlantedEmbedder(), clock=clock) as operator:
+            assert operator.reembed(new).made == 2
+        assert memory.remember("Carol lives in Bonn").status == "pending"
+    with salience.connect(application, embedder=new, clock=clock) as memory:
+        assert memory.upkeep().embedded == 1
+        assert {hit.memory.content for hit in memory.recall("Alice")} >= {"Alice lives in Oslo"}
+
+
 OPENING = (
     "salience.operator = 'on'",
     "salience.tenant = ''",
@@ -212,7 +299,7 @@ def test_no_setting_shows_the_application_the_rows_of_another_tenant(owner, role
     with closing(PostgresKeyring.open(dsn, busy_timeout=2, statement_timeout=5)) as keyring:
         keyring.add(key(1))
     for setting in OPENING:
-        for table in OF_A_TENANT:
+        for table in OWN:
             with psycopg.connect(dsn) as connection:
                 seen = 0
                 with suppress(psycopg.errors.InsufficientPrivilege):
@@ -408,6 +495,18 @@ def test_an_upgrade_puts_row_level_security_right(database, superuser):
         "the table 'tenants' has no policy 'own_tenant' that keeps tenants apart.",
         "the table 'versions' has no policy 'own_tenant' that keeps tenants apart.",
     )
+
+
+def test_an_upgrade_takes_from_the_application_what_maintenance_alone_may_change(database, superuser):
+    upgraded(database)
+    superuser.execute(f"GRANT UPDATE ON salience.meta TO {APP}")
+    with database_of(database) as found:
+        (fault,) = found.state().faults
+        assert (
+            fault == f"the role {APP} may change the table 'meta', and with it the model and language of all tenants."
+        )
+        assert found.upgrade().done == ("let only maintenance change meta",)
+        assert found.state().faults == ()
 
 
 def test_a_policy_of_others_that_lets_in_more_is_told(database, superuser):

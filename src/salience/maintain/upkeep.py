@@ -75,7 +75,7 @@ def run_pass(services: Services, *, dry_run: bool = False, only_embed: bool = Fa
     """Run all steps, or only embed pending memories; see `upkeep`."""
     if dry_run:
         return _run(services, lambda: None, dry_run=True, only_embed=only_embed)
-    with leased(services, f"upkeep:{services.tenant}", LEASE_TIME) as renewal:
+    with leased(services, f"upkeep:{services.tenant}", LEASE_TIME, services.tenant) as renewal:
 
         def renew() -> None:
             services.store.apply([renewal()])

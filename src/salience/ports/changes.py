@@ -238,18 +238,20 @@ class Prune:
 class Lease:
     """Acquire, extend or (with `until` not after `now`) release a lease on work that one holder does at a time.
 
-    `LeaseError` if another holder has it until after `now`.
+    `LeaseError` if another holder has it until after `now`. `tenant` is that of the work, which the name ends in; it is
+    empty for work on the whole store.
     """
 
     name: str
     holder: str
     now: datetime
     until: datetime
+    tenant: str = ""
 
     @classmethod
-    def given_back(cls, name: str, holder: str, now: datetime) -> Lease:
+    def given_back(cls, name: str, holder: str, now: datetime, tenant: str = "") -> Lease:
         """Return the change that releases a lease, even if the clock is set back later."""
-        return cls(name, holder, now, datetime.fromtimestamp(0, UTC))
+        return cls(name, holder, now, datetime.fromtimestamp(0, UTC), tenant)
 
 
 @dataclass(frozen=True, slots=True)

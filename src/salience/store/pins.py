@@ -219,9 +219,11 @@ def of_pin(pin: Pin | None, names: tuple[str, str, str] = PINNED) -> dict[str, s
 def pinning(pin: Pin | None, own: Pin, changes: Sequence[Change]) -> dict[str, str]:
     """Return the pins that a write sets: the model at the first memory, its fingerprint at the first vector."""
     if pin is None:
-        return of_pin(own) if any(isinstance(change, Add) for change in changes) else {}
-    is_new = pin.fingerprint is None and own.fingerprint is not None
-    return of_pin(own) if is_new and (pin.name, pin.dimension) == (own.name, own.dimension) else {}
+        pins = any(isinstance(change, Add) for change in changes)
+    else:
+        is_new = pin.fingerprint is None and own.fingerprint is not None
+        pins = is_new and (pin.name, pin.dimension) == (own.name, own.dimension)
+    return {name: value for name, value in of_pin(own).items() if value} if pins else {}
 
 
 def new_epoch() -> str:
@@ -241,11 +243,16 @@ def note_pruned(connection: Connection, sequence: int) -> None:
 
 
 def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
-    """Write values of `meta`, if there are any."""
-    if values:
-        connection.execute(_KEEP, [{"name": name, "value": value} for name, value in values.items()])
+    """Write values of `meta`, if there are any; an empty value deletes the row."""
+    kept = [{"name": name, "value": value} for name, value in values.items() if value]
+    gone = [{"name": name} for name, value in values.items() if not value]
+    if kept:
+        connection.execute(_KEEP, kept)
+    if gone:
+        connection.execute(_DROP, gone)
 
 
 _KEEP: Final = text(
     "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+_DROP: Final = text("DELETE FROM meta WHERE name = :name")

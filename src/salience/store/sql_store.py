@@ -245,7 +245,7 @@ def tenant_of(change: Change) -> str:
             return change.scope.tenant
         case Answered():
             return change.home.tenant
-        case Lease() | Adopt():
+        case Adopt():
             return ""
     return change.tenant
 
@@ -480,7 +480,7 @@ def _set_aside(transaction: Transaction, pin: Pin | None, changes: Sequence[Deri
             return
         with transaction.of_all():
             connection.execute(delete(laid_by))
-        write_meta(connection, of_pin(transaction.handle.pin(), SET_ASIDE))
+            write_meta(connection, of_pin(transaction.handle.pin(), SET_ASIDE))
     values = [
         {
             "tenant": change.tenant,
@@ -605,16 +605,17 @@ def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -
     return []
 
 
-def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:
+def lease_all(transaction: Transaction, tenant: str, changes: Sequence[Lease]) -> list[Receipt]:
     """Grant leases; return no receipts."""
-    for change in changes:
-        values = {"name": change.name, "holder": change.holder}
-        instants = {"until": microseconds(change.until), "now": microseconds(change.now)}
-        if transaction.connection.execute(_TAKE_LEASE, {**values, **instants}).one_or_none() is None:
-            held = transaction.connection.execute(select(leases).where(leases.c.name == change.name)).one()
-            with readable():
-                until = instant(held.until)
-            raise held_by(change.name, held.holder, until)
+    with nullcontext() if tenant else transaction.of_all():
+        for change in changes:
+            values = {"name": change.name, "holder": change.holder}
+            instants = {"until": microseconds(change.until), "now": microseconds(change.now)}
+            if transaction.connection.execute(_TAKE_LEASE, {**values, **instants}).one_or_none() is None:
+                held = transaction.connection.execute(select(leases).where(leases.c.name == change.name)).one()
+                with readable():
+                    until = instant(held.until)
+                raise held_by(change.name, held.holder, until)
     return []
 
 

@@ -368,7 +368,6 @@ def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for statement in statements:
             connection.exec_driver_sql(statement)
         done += [step] if step else []
-    tables = ", ".join(f"{SCHEMA}.{name}" for name in sorted(metadata.tables))
     for role in (APP, OPERATOR):
         if role not in _roles(connection):
             whom = "users other than this one" if role == APP else "maintenance by users other than the owner"
@@ -376,7 +375,9 @@ def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
             continue
         connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}")
         connection.exec_driver_sql(f"GRANT SELECT ON {SCHEMA}.alembic_version TO {role}")
-        connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role}")
+        for name in sorted(metadata.tables):
+            rights = "SELECT, INSERT" if (role, name) == (APP, checking.PINS) else "SELECT, INSERT, UPDATE, DELETE"
+            connection.exec_driver_sql(f"GRANT {rights} ON {SCHEMA}.{name} TO {role}")
         whom, roles = ("the application", APP) if role == APP else ("maintenance of all tenants", f"{APP}, {OPERATOR}")
         left.append(f"let in the user of {whom}: GRANT {roles} TO USER")
     return tuple(done), tuple(left)

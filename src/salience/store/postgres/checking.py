@@ -28,14 +28,18 @@ from salience.store.pins import PINNED, Meta
 from salience.store.postgres import statements
 from salience.store.postgres.connection import APP, EXCLUSIVE, OPERATOR, SCHEMA, Runner
 from salience.store.rows import RECORD, to_memory, to_terms
-from salience.store.schema import memories, metadata, versions
+from salience.store.schema import leases, memories, meta, metadata, versions
 
-OF_A_TENANT: Final = tuple(sorted(table.name for table in metadata.tables.values() if "tenant" in table.c))
-"""Tables whose rows belong to tenants."""
 POLICY, ALL_POLICY, KEY_POLICY = "own_tenant", "all_tenants", "own_key"
 """Policies: of the rows of a tenant, of all rows, and of a key by its prefix."""
-OWN: Final = "tenant = nullif(current_setting('salience.tenant', true), '')"
-"""Condition for the rows that a transaction may see and write."""
+_TENANT: Final = "nullif(current_setting('salience.tenant', true), '')"
+OWN: Final = {
+    **{table.name: f"tenant = {_TENANT}" for table in metadata.sorted_tables if "tenant" in table.c},
+    leases.name: f"name = 'upkeep:' || {_TENANT}",
+}
+"""Table whose rows belong to tenants -> condition for the rows that a transaction may see and write."""
+PINS: Final = meta.name
+"""Table of pins of the whole store. The application may add one that is missing, and change none."""
 ALL: Final = "coalesce(current_setting('salience.tenant', true), '') = ''"
 """Condition under which `OPERATOR` and the owner of the tables see and write all rows."""
 OWN_KEY: Final = "prefix = current_setting('salience.key', true)"
@@ -194,7 +198,7 @@ def security_faults(connection: Connection) -> list[tuple[str, str, tuple[str, .
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %s AND c.relname = ANY(%s) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
         ORDER BY c.relname"""
-    for row in connection.exec_driver_sql(tables, (SCHEMA, list(OF_A_TENANT))):
+    for row in connection.exec_driver_sql(tables, (SCHEMA, list(OWN))):
         problem = f"row-level security of the table {row.name!r} is not {'forced' if row.enabled else 'enabled'}."
         force = [f"ALTER TABLE {SCHEMA}.{row.name} {word} ROW LEVEL SECURITY" for word in ("ENABLE", "FORCE")]
         found.append((problem, f"forced row-level security of {row.name}", tuple(force)))
@@ -223,9 +227,9 @@ def security_faults(connection: Connection) -> list[tuple[str, str, tuple[str, .
         drop = f"DROP POLICY IF EXISTS {name} ON {SCHEMA}.{table}"
         return [drop, f"CREATE POLICY {name} ON {SCHEMA}.{table} FOR {cmd} TO {names} {limits}"]
 
-    tables_there = [name for name in OF_A_TENANT if name in owners]
+    tables_there = [name for name in sorted(OWN) if name in owners]
     for name in tables_there:
-        if statements := made(name, POLICY, OWN):
+        if statements := made(name, POLICY, OWN[name]):
             problem = f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart."
             found.append((problem, f"made the policy of {name}", tuple(statements)))
     lacking = {name: made(name, ALL_POLICY, ALL, [*operators, owners[name]]) for name in tables_there}
@@ -238,9 +242,14 @@ def security_faults(connection: Connection) -> list[tuple[str, str, tuple[str, .
         found.append((problem, "let servers find keys", tuple(statements)))
     for row in policies:
         ours = row.name in (POLICY, ALL_POLICY) or (row.table, row.name) == ("api_keys", KEY_POLICY)
-        if not ours and row.table in OF_A_TENANT and row.permissive == "PERMISSIVE":
+        if not ours and row.table in OWN and row.permissive == "PERMISSIVE":
             problem = f"the policy {row.name!r} of the table {row.table!r} lets in more than the tenant. Drop it."
             found.append((problem, "", ()))
+    may_change = "SELECT has_table_privilege(oid, %s::regclass, 'UPDATE, DELETE') FROM pg_roles WHERE rolname = %s"
+    if PINS in owners and connection.exec_driver_sql(may_change, (f"{SCHEMA}.{PINS}", APP)).scalar():
+        problem = f"the role {APP} may change the table {PINS!r}, and with it the model and language of all tenants."
+        taken = f"REVOKE UPDATE, DELETE ON {SCHEMA}.{PINS} FROM {APP}"
+        found.append((problem, f"let only maintenance change {PINS}", (taken,)))
     above = "SELECT 1 FROM pg_roles WHERE rolname = %s AND (rolsuper OR rolbypassrls)"
     for role in (APP, OPERATOR):
         if connection.exec_driver_sql(above, (role,)).scalar():

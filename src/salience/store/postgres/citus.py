@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.records import Distributed, Finding
 from salience.store.postgres import admin
-from salience.store.postgres.checking import OF_A_TENANT
+from salience.store.postgres.checking import OWN
 from salience.store.postgres.connection import (
     APP,
     EXCLUSIVE,
@@ -233,7 +233,7 @@ def _inspect(engine: Engine, where: str) -> Cluster:
         spread = spreads(connection)
         database = literals.Identifier(row.database).as_string()
         is_set = connection.exec_driver_sql(_IS_SET, (f"{SETTING}=local",)).scalar()
-        fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT and name not in spread]
+        fenced = [name for name in (*SPREAD, *WHOLE) if name in OWN and name not in spread]
         sized = "SELECT pg_relation_size(%s::regclass)"  # the user may not see the rows
         filled = [name for name in fenced if connection.exec_driver_sql(sized, (f"{SCHEMA}.{name}",)).scalar()]
     last = [] if is_set else [f"ALTER DATABASE {database} SET {SETTING} = 'local'"]

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Self
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from salience.batch import Batch, Vectors32
 from salience.errors import InputError, Words
@@ -22,6 +22,7 @@ from salience.ports import (
     Change,
     Derive,
     Erase,
+    Lease,
     LogRecall,
     Model,
     Need,
@@ -33,7 +34,7 @@ from salience.ports import (
 from salience.records import Finding, Receipt, Scope
 from salience.store import sql_store
 from salience.store.index import Activations, Index, gather, sessions, speakers
-from salience.store.pins import Handle, Meta, new_epoch, pinning, write_meta
+from salience.store.pins import Handle, Meta, new_epoch, pinning
 from salience.store.postgres import admin, checking, search, statements
 from salience.store.postgres.cache import FEW_ROWS, ScopeIndexes, TenantState, read_state
 from salience.store.postgres.checking import INDEXES
@@ -60,6 +61,8 @@ _ADVANCE: Final = """
     INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (%s, %s, '')
     ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence"""
 """Advances the tenant's change sequence; its other writers wait until the transaction ends."""
+_PIN: Final = text("INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING")
+"""Adds a pin; only the operator may change one."""
 
 
 @dataclass(eq=False)
@@ -162,9 +165,10 @@ class PostgresStore(SQLStore):
         adopts = any(isinstance(change, Adopt) for change in changes)
         if adopts or carries_vectors(changes) or derives_vectors(changes):
             self._handle.pin()  # before any lock: it may call a provider
-        counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch | LogRecall))
+        counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch | LogRecall | Lease))
+        moved = {tenant_of(change) for change in changes if not isinstance(change, Lease)}
         tenants = sorted({tenant_of(change) for change in changes} - {""})  # all writers lock them in one order
-        steps = {name: max(1, counts[name]) for name in tenants}
+        steps = {name: max(int(name in moved), counts[name]) for name in tenants}
         first = None if adopts else next(iter(tenants), "")
         write = partial(
             self._runner.write, first, patience=patience(changes, self._busy_timeout), steps=steps.get(first or "", 0)
@@ -188,7 +192,7 @@ class PostgresStore(SQLStore):
 
         Args:
             changes: the changes.
-            steps: tenant -> increase of its change sequence.
+            steps: tenant -> increase of its change sequence; 0 for a tenant of leases alone.
             counted: whether to count memories and versions before and after.
             is_exclusive: whether this transaction may pin the store; if it has to and may not: `_NeedsExclusiveLock`.
             connection: in a transaction of the first tenant.
@@ -196,7 +200,7 @@ class PostgresStore(SQLStore):
         """
         first = next(iter(steps), "")
         last_ids: dict[str, str | None] = {}
-        if not all(isinstance(change, Touch | LogRecall) for change in changes):
+        if not all(isinstance(change, Touch | LogRecall | Lease) for change in changes):
             if sequence:
                 values, last_ids[first], lacks = connection.exec_driver_sql(_WRITE_STATE, {"tenant": first}).one()
                 meta = Meta(values or {})
@@ -210,7 +214,8 @@ class PostgresStore(SQLStore):
             new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
             if new and not is_exclusive:
                 raise _NeedsExclusiveLock
-            write_meta(connection, new)
+            if new:
+                connection.execute(_PIN, [{"name": name, "value": value} for name, value in new.items()])
             is_embedded = brings and not lacks and all(map(_is_embedded, changes))
             (self._embedded.add if is_embedded else self._embedded.discard)(first)  # in each attempt
         adopts = any(isinstance(change, Adopt) for change in changes)
@@ -239,7 +244,7 @@ class PostgresStore(SQLStore):
             return memories, versions
 
         sequences = {first: sequence} if sequence else {}
-        for tenant in (tenant for tenant in steps if tenant not in sequences):
+        for tenant in (tenant for tenant, step in steps.items() if step and tenant not in sequences):
             enter(tenant)
             sequences[tenant] = connection.exec_driver_sql(_ADVANCE, (tenant, steps[tenant])).scalar_one()
         before = counts()
