@@ -26,6 +26,7 @@ from salience.batch import Floats
 from salience.extract.conflicts import Rule, relation
 from salience.extract.pairs import (
     Statement,
+    ends_another_value,
     features,
     is_about_another,
     repeats_event,
@@ -219,7 +220,7 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
         lengths = len(mine.wording.words), len(theirs.wording.words)
         is_apart = min(lengths) < SHORTEST or max(lengths) > (LONGEST_TURN if turns else LONGEST)
         is_apart = is_apart or mine.is_question or theirs.is_question or speakers[0] != speakers[1]
-        is_apart = is_apart or another or repeats_event(mine, theirs)
+        is_apart = is_apart or another or repeats_event(mine, theirs) or ends_another_value(mine, theirs)
         pairs.append(Pair(older, alike, rule, is_apart, row))
     return pairs
 

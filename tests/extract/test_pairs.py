@@ -12,6 +12,7 @@ from salience.extract.conflicts import relation
 from salience.extract.pairs import (
     FEATURES,
     differences,
+    ends_another_value,
     features,
     is_about_another,
     repeats_event,
@@ -119,6 +120,42 @@ def test_statements_about_different_subjects_are_apart_in_both_orders(one, other
 )
 def test_events_of_one_kind_repeat_each_other(newer, older, repeats):
     assert repeats_event(statement(newer), statement(older)) is repeats
+
+
+ENDS_ANOTHER = [
+    ("We no longer deploy on Fridays", "We deploy on Tuesdays"),
+    ("We used to deploy on Fridays", "We deploy on Tuesdays"),
+    ("Ana no longer deploys on Fridays", "Ana deploys on Tuesdays"),
+    ("The office is not open on Sundays anymore", "The office is open on Mondays"),
+    ("Standup is no longer at 10:00", "Standup is at 9:30"),
+    ("The limit is no longer 400", "The limit is 500"),
+    ("We no longer use Jenkins", "We use Buildkite for CI"),
+    ("Luca no longer lives in Paris", "Luca lives in Rome"),
+    ("I no longer play tennis with Carl", "I play tennis with Ben"),
+]
+ENDS_IT = [
+    ("We no longer deploy on Fridays", "We deploy on Fridays"),
+    ("We no longer deploy on Fridays", "We deploy every day"),
+    ("We no longer deploy on Fridays, it is Mondays now", "We deploy on Tuesdays"),
+    ("We no longer use Jenkins", "We use Jenkins for CI"),
+    ("We no longer use Jenkins, we use Buildkite now", "We use Jenkins for CI"),
+    ("I no longer take the train", "I take the 7:40 train"),
+    ("I no longer use Emacs", "I use Vim for Python and Emacs for notes"),
+    ("Since May I no longer play tennis", "I play tennis on Mondays"),
+    ("I stopped working at Acme in 2024", "I work at Acme since 2019"),
+    ("Petros has left, so Wiebke is scrum master.", "Scrum master is Petros."),
+    ("User has stopped taking sugar in tea because of the diabetes.", "User takes sugar in his tea."),
+    ("Luca no longer lives there", "Luca lives in Rome"),
+    ("We deploy on Fridays", "We deploy on Tuesdays"),
+]
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "ends_another"),
+    [*((*pair, True) for pair in ENDS_ANOTHER), *((*pair, False) for pair in ENDS_IT)],
+)
+def test_the_end_of_one_value_leaves_another_value_true(newer, older, ends_another):
+    assert ends_another_value(statement(newer), statement(older)) is ends_another
 
 
 @pytest.mark.parametrize(
