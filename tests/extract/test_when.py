@@ -117,10 +117,6 @@ WINDOWS = [
     # with their year
     ("8 May 2023 in the morning", "8 May 2023 in the morning", "2023-05-08T05:00", "2023-05-08T12:00"),
     ("the twenty-first of May 2022", "the twenty-first of May 2022", "2022-05-21", "2022-05-22"),
-    ("Who sang in the 1980s?", "in the 1980s", "1980-01-01", "1990-01-01"),
-    ("Who sang in the '90s?", "in the '90s", "1990-01-01", "2000-01-01"),
-    ("Where did he live in the 20s?", "in the 20s", "2020-01-01", "2030-01-01"),
-    ("the early nineties", "the early nineties", "1990-01-01", "1993-05-02"),
     ("in May 2023", "in May 2023", "2023-05-01", "2023-06-01"),
     ("May of last year", "May of last year", "2022-05-01", "2022-06-01"),
     ("in 2022", "in 2022", "2022-01-01", "2023-01-01"),

@@ -71,10 +71,6 @@ DAY_ORDINALS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 """Days of a month in words."""
 
-DECADES: Final[Mapping[str, int]] = {
-    "fifties": 50, "sixties": 60, "seventies": 70, "eighties": 80, "nineties": 90,
-}  # fmt: skip
-
 
 class Holiday(NamedTuple):
     """A holiday.

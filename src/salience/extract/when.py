@@ -222,16 +222,6 @@ def _ordinal(words: str) -> int:
     return periods.DAY_ORDINALS[words] if words in periods.DAY_ORDINALS else int(words[:-2])
 
 
-def _decade(groups: Groups, now: datetime) -> Window:
-    """Return ten years; two digits mean the latest such decade that has begun."""
-    written = groups["decade"]
-    first = periods.DECADES[written] if written in periods.DECADES else int(written)
-    if first < 100:
-        first += 100 * (now.year // 100)
-        first -= 100 if first > now.year else 0
-    return Window(datetime(first, 1, 1, tzinfo=UTC), datetime(first + 10, 1, 1, tzinfo=UTC))
-
-
 def _other_day(_: Groups, now: datetime) -> Window:
     """Return the week before today."""
     today = periods.floor("day", now)
@@ -302,14 +292,6 @@ FORMS: Final[Sequence[Form]] = (
         "floating",
         _DAY_WORDS,
         tenses=NOT_AHEAD,
-    ),
-    Form(r"(?<![\w.:-])(?:the\s+)?(?P<decade>(?:1[89]|20)\d0)['’]?s\b", _decade, "fixed", _DIGITS),
-    Form(
-        r"(?:(?<=\bthe )|(?<=\bearly )|(?<=\bmid )|(?<=\bmid-)|(?<=\blate ))['’]?"
-        rf"(?P<decade>[1-9]0(?=['’]?s\b)|{one_of(periods.DECADES)})(?:['’]?s)?\b",
-        _decade,
-        "fixed",
-        _DIGITS | periods.DECADES.keys(),
     ),
     Form(
         rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b",
@@ -805,7 +787,7 @@ _TRIGGERS: Final = frozenset(
     | {name for name in periods.HOLIDAYS if " " not in name}  # the others hold a weekday, a month, a day or a year
     | {"prior", "after", "before", "since", "until", "till", "years", "christmas", "valentine", "eve"}
     | set("today tonight yesterday tomorrow ago first last latest earliest newest recent recently lately late".split())
-    | {"session", "sessions", "chat", "chats", "conversation", "conversations", "other", *periods.DECADES}
+    | {"session", "sessions", "chat", "chats", "conversation", "conversations", "other"}
     | set("now currently current presently present moment these nowadays originally initially original initial".split())
 )
 """Words and digits; a text that names a time contains at least one."""
