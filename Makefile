@@ -46,6 +46,7 @@ PYTEST := SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile 
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
+	@echo 'In this shell, first: . $(BIN)/activate'
 
 test: lint
 	$(PYTEST) -m "not slow"

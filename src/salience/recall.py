@@ -134,14 +134,26 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
         ]
     for query, answer in zip(queries, answers, strict=True):
         log(services, query, answer)
-    if is_past or all(answer.hits for answer in answers):
+    if all(answer.hits or answer.emptied_by == ("limit",) for answer in answers):
         return answers
     selection = Selection(scope=first.scope, filter=first.filter, values=LIVE, now=now)
-    hints: dict[str, Any] = {
-        "out_of_scope": out_of_scope(services, selection),
-        "emptied_by": emptied_by(services, selection),
-    }
-    return [answer if answer.hits else replace(answer, **hints) for answer in answers]
+    elsewhere = () if is_past else out_of_scope(services, selection)
+    hinted = []
+    for answer in answers:
+        names = () if answer.hits else emptied_by(services, selection, answer.emptied_by)
+        known = () if is_past and names != answer.emptied_by else names  # conditions are on the memories of the present
+        hinted.append(answer if answer.hits else replace(answer, out_of_scope=elsewhere, emptied_by=known))
+    return hinted
+
+
+def _emptied_by(query: Query, ranked: State) -> tuple[str, ...]:
+    """Return the argument, other than a condition on memories, that leaves every memory out of an empty answer."""
+    if ranked.criteria.limit == 0:
+        return ("limit",)
+    if query.as_of is not None and ranked.batch.complete and not len(ranked.batch):
+        return ("as_of",)
+    is_too_high = query.min_score is not None and ranked.scores.max(initial=0.0) < query.min_score
+    return ("min_score",) if is_too_high else ()
 
 
 def _answer(
@@ -169,6 +181,7 @@ def _answer(
         not all(hit.weak for hit in hits),
         elsewhere,
         corrected=_corrected(services, query, ranked.batch),
+        emptied_by=() if hits else _emptied_by(query, ranked),
     )
 
 

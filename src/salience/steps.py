@@ -202,10 +202,10 @@ def out_of_scope(services: Services, selection: Selection) -> tuple[OutOfScope, 
         return ()
 
 
-def emptied_by(services: Services, selection: Selection) -> tuple[str, ...]:
+def emptied_by(services: Services, selection: Selection, otherwise: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the arguments whose conditions leave out every memory that the scope shows, as in `Recall.emptied_by`.
 
-    Empty if a memory passes all conditions, if the scope shows none, or if the store fails.
+    Return `otherwise` if a memory passes all conditions; nothing if the scope shows none, or if the store fails.
     """
 
     def passes(names: Sequence[str]) -> bool:
@@ -213,7 +213,9 @@ def emptied_by(services: Services, selection: Selection) -> tuple[str, ...]:
 
     given = selection.given
     try:
-        if not given or passes(()) or not passes(given):
+        if passes(()):
+            return otherwise
+        if not given or not passes(given):
             return ()
         return tuple(name for name in given if passes([name])) or given
     except StoreError:

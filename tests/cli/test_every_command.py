@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import pytest
 import typer
@@ -71,6 +72,13 @@ CASES = {
 ELSEWHERE = ("chat", "db distribute", "hook", "mcp serve", "serve", "ui")
 """What needs a Citus cluster or a language model, answers an agent, or goes on until it is ended: see
 tests/store/test_citus.py, test_chat.py, test_hook.py, tests/server."""
+OF_EXTRAS = (
+    "fastapi", "fastembed", "jinja2", "jwt", "limits", "mcp", "multipart", "openai", "opentelemetry", "optuna", "pgvector",
+    "prometheus_client", "psycopg", "starlette", "structlog", "tomlkit", "uvicorn", "wordllama",
+)  # fmt: skip
+"""Libraries that `pip install .` without an extra does not install."""
+WITH_EXTRAS = {"db index": "postgres", "mcp install": "server", "tune": "eval"}
+"""Command that needs an extra -> its name."""
 UNSCOPED = (
     "profiles", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
     "reembed", "db", "keys", "mcp", "config", "status",
@@ -172,6 +180,16 @@ def test_a_pipe_gets_plain_text(run, arguments, name):
     assert result.stdout.strip()
     assert not set(result.stdout) & set("\x1b─│┃━█░")
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_installation_without_extras_has_the_command_or_names_the_extra(run, arguments, name, monkeypatch):
+    given = arguments(name)
+    for library in OF_EXTRAS:
+        monkeypatch.setitem(sys.modules, library, None)
+    result = run(*given, code=int(name in WITH_EXTRAS))
+    if name in WITH_EXTRAS:
+        assert result.stderr.endswith(f'[{WITH_EXTRAS[name]}]"\n')
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("profiles")])

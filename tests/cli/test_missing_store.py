@@ -38,7 +38,8 @@ def test_without_any_store_the_platforms_own_is_made_by_the_first_memory(run, tm
     monkeypatch.delenv("SALIENCE_URL", raising=False)
     own = tmp_path / "data" / "salience" / "memory.db"
     printed = run("--store", str(own), "recall", "query", code=1).stderr
-    assert printed == f'salience: store: none was made yet ({own}). Make one: salience remember "TEXT"\n'
+    remedy = 'Make one: salience remember "TEXT"; or open another file: salience --store FILE ...'
+    assert printed == f"salience: store: none was made yet ({own}). {remedy}\n"
     assert not own.parent.exists()
     run("--store", str(own), "remember", "Tea")
     assert own.exists()

@@ -128,8 +128,23 @@ def test_an_empty_answer_names_the_conditions_that_leave_out_every_memory(memory
         assert memory.list(**given, **where).emptied_by == names, given
     assert memory.list(tags=["b"], user_id="bob").emptied_by == ()
     assert memory.list(tags=["b"], cursor="f" * 32, **where).emptied_by == ()
-    assert memory.recall("query", tags=["a"], min_score=99, **where).emptied_by == ()
     assert repr(memory.list(tags=["b"], **where)) == "Page(0 memories; tags leaves out every memory in view)"
+
+
+def test_an_empty_answer_names_the_limit_the_least_score_or_the_instant_that_leaves_out_every_memory(memory):
+    memory.remember("coffee", tags=["a"], user_id="alice")
+    for given, names in (
+        ({"limit": 0}, ("limit",)),
+        ({"min_score": 99}, ("min_score",)),
+        ({"as_of": "2001-01-01"}, ("as_of",)),
+        ({"as_of": "2001-01-01", "tags": ["b"]}, ()),
+        ({"min_score": 99, "tags": ["b"]}, ("tags",)),
+    ):
+        assert memory.recall("query", user_id="alice", **given).emptied_by == names, given
+        [answer] = memory.recall_many(["query"], user_id="alice", **given)
+        assert answer.emptied_by == names, given
+    for given in ({"min_score": 99}, {"as_of": "2001-01-01"}):  # nobody else has a memory
+        assert memory.recall("query", user_id="bob", **given).emptied_by == (), given
 
 
 @pytest.fixture

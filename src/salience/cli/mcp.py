@@ -166,14 +166,18 @@ def _written(changes: Sequence[Change], *, dry_run: bool, yes: bool) -> Answer:
 def _entry(
     client: Client, options: Globals, where: dict[str, str], tools: str | None, *, read_only: bool
 ) -> dict[str, Any]:
-    """Return the client's entry: the command of this installation with the options given here."""
+    """Return the client's entry: the command of this installation with the options given here.
+
+    Raises:
+        MissingExtraError: this installation cannot run the command.
+    """
     from salience.loading import require
 
+    require("mcp", "MCP", "server")
     command, variables = _command(client, options)
     command += ["mcp", "serve", *(part for name, value in where.items() for part in (FLAGS[name], value))]
     command += ["--read-only"] if read_only else []
     if tools is not None:
-        require("mcp", "MCP", "server")
         from salience.server.mcp.tools import chosen
 
         chosen(tools)  # rejects an unknown name now, not when the client starts the server

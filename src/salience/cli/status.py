@@ -14,7 +14,7 @@ import typer
 from salience.cli.options import Call, Globals, command
 from salience.cli.output import FAILED, Answer, age, grid, one_line, size, tsv
 from salience.cli.output import status as spinner
-from salience.errors import AccessError, InputError, SalienceError
+from salience.errors import AccessError, InputError, MissingExtraError, SalienceError
 
 if TYPE_CHECKING:
     from salience.verbs import Verbs
@@ -157,7 +157,8 @@ def _clients() -> Iterator[str]:
     from salience.server.mcp import install
 
     for name, client in install.CLIENTS.items():
-        with suppress(InputError, OSError):  # a file that cannot be read has no entry that works
+        # an entry does not work in a file that cannot be read, nor without the libraries of the server
+        with suppress(InputError, OSError, MissingExtraError):
             if install.planned(client, client.file(None), "salience", None).changes:
                 yield name
 

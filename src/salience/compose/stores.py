@@ -153,7 +153,8 @@ def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = Fa
 def absent(path: Path, target: str) -> StoreError:
     """Return the error that a store does not exist, with the command that creates one."""
     if target == configuration.default_target():
-        return StoreError(f'store: none was made yet ({path}). Make one: salience remember "TEXT"')
+        remedy = 'Make one: salience remember "TEXT"; or open another file: salience --store FILE ...'
+        return StoreError(f"store: none was made yet ({path}). {remedy}")
     remedy = f'Check the path, or make a store there: salience --store {shlex.quote(str(path))} remember "TEXT"'
     return StoreError(f"store: {path} does not exist. {remedy}")
 

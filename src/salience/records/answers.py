@@ -185,8 +185,9 @@ class Recall(Sequence[Hit]):
             project, user or agent; those with the most memories first. With hits from a file, the place of a memory
             that would be above the first one.
         corrected: misspelt word of the query, which no visible memory contains -> the similar word that was searched.
-        emptied_by: if there are no hits, the arguments whose conditions leave out every visible memory: those of which
-            each, left out alone, would let some pass; else all conditions, if they do so together.
+        emptied_by: if there are no hits, the arguments that leave out every visible memory: a `limit` of 0, an `as_of`
+            before the first of them, a `min_score` above all scores; or the conditions of which each, left out alone,
+            would let some pass; else all conditions, if they do so together.
     """
 
     hits: tuple[Hit, ...]

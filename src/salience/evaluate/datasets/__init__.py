@@ -195,7 +195,8 @@ def questions(path: str | Path) -> tuple[Question, ...]:
 
 
 def _unknown(path: Path) -> InputError:
-    return InputError(f"file {path}", Words("its content"), _REMEDY, "has an unknown format")
+    remedy = f"{_REMEDY} If another system wrote it, name that: salience import --from NAME."
+    return InputError(f"file {path}", Words("its content"), remedy, "has an unknown format")
 
 
 def _chat(path: Path) -> Iterator[tuple[str | None, Message]]:
