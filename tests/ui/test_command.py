@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import httpx
@@ -63,6 +64,11 @@ def test_the_command_serves_a_link_that_works_once_and_ends_by_ctrl_c(target, tm
             page = browser.get(link)
             assert str(page.url) == f"{base}/ui/"
             assert "Alice prefers Python" in page.text
+            recalled = unescape(browser.get(f"{base}/ui/playground?q=Which+language%3F").text)
+            assert f"salience.connect({target!r})" in recalled
+            assert f"salience --store {target} recall --environment" in recalled
+            stored = browser.get(f"{base}/ui/operations").text
+            assert f"salience --store {target} reinstate BACKUP.db" in stored
         assert httpx.get(link, timeout=PATIENCE).status_code == 401
     finally:
         process.send_signal(signal.SIGINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -114,6 +115,14 @@ def test_created_is_the_time_of_the_text_and_stored_that_of_the_write(client, en
 def test_an_empty_store_says_how_to_fill_it(client):
     assert "salience remember" in client.get("/ui/").text
     assert "No memory matches" in client.get("/ui/?q=nothing").text
+
+
+def test_a_question_that_no_text_contains_leads_to_its_answer(client, engine):
+    engine.remember("near", user_id="ann")
+    text = client.get("/ui/?q=What+is+near%3F").text
+    assert "No memory contains all of these words." in text
+    [link] = re.findall(r'href="([^"]*mode=recall[^"]*)">Search by meaning', text)
+    assert "near" in contents(client.get(unescape(link)).text)[0]
 
 
 def test_a_page_of_long_memories_stays_small(client, engine):

@@ -66,8 +66,8 @@ def test_updates_make_an_older_memory_the_current_one_again(engine, clock):
 
 def test_only_a_likely_relation_makes_a_memory_replaced(engine, clock):
     old, new = (engine.remember(text, user_id="ann").memory for text in ("near", "far"))
-    for probability, state in ((0.4, "valid"), (0.6, "replaced")):
-        made = replace(new, relations=(Relation(old.id, "replaces", probability, "model"),))
+    for probability, by, state in ((0.4, "model", "valid"), (0.6, "model", "doubted"), (1.0, "caller", "replaced")):
+        made = replace(new, relations=(Relation(old.id, "replaces", probability, by),))
         assert validity([[old], [made]], clock.now)[0][-1].state == state
     repeated = replace(new, relations=(Relation(old.id, "repeats", 0.9, "rule"),))
     assert states(validity([[old], [repeated]], clock.now)[0]) == [("valid", 1)]

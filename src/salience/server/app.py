@@ -30,7 +30,7 @@ from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, Traces
 from salience.server.ui import site as ui
 from salience.server.ui.login import Sessions
 from salience.server.upkeep import UpkeepThread
-from salience.settings import Settings
+from salience.settings import Settings, default_target, masked
 from salience.steps import embed_with
 
 LOCAL: Final = "local"
@@ -128,6 +128,7 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
                 budget=budget,
                 database=None if settings.url == compose.MEMORY else partial(compose.database, settings.url),
                 metrics=counters,
+                store=_shown_store(config),
             )
         streams = Streams(app)
         asgi = RequestTelemetry(streams, mcp.PATH, counters, traces)
@@ -135,6 +136,12 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
             settings.server_connections, settings.server_connections_per_address, settings.server_request_timeout
         )
         yield ServerApp(asgi, connections, anonymous.is_open, streams.end)
+
+
+def _shown_store(config: ServerConfig) -> str | None:
+    """Return what `--store` names in the commands of the dashboard of `salience ui`; see `Site.store`."""
+    url = config.settings.url
+    return None if config.one_time_token is None or url == default_target() else masked(url)
 
 
 def loaded(embedder: FullEmbedder) -> FullEmbedder:

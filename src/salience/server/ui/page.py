@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,6 +121,16 @@ class Page:
     def apply(self, verb: Verb, function: Callable[..., Any], /) -> Any:
         """Return the result of a function of the caller's engine, under the rights and bounds of a verb."""
         return self.site.gate.apply(self.grant, verb, {}, function)
+
+    @property
+    def store(self) -> str | None:
+        """The store that commands have to name, for its operator alone; see `Site.store`."""
+        return self.site.store if self.grant.may("admin") and not self.grant.bound else None
+
+    def command(self, text: str) -> str:
+        """Return a command, with the option for the store of this page."""
+        option = "" if self.store is None else f"--store {shlex.quote(self.store)} "
+        return text.replace("salience ", f"salience {option}", 1)
 
     def may(self, verb: str | Verb) -> bool:
         """Return whether the caller's key has the rights for a verb, and no bound that excludes it.

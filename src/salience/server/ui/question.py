@@ -194,27 +194,34 @@ def sliders(question: Question) -> list[Slider]:
     return found
 
 
-def snippets(question: Question, base: str) -> dict[str, str]:
+def snippets(page: Page, question: Question, base: str) -> dict[str, str]:
     """Return the recall as code: a language -> a program, a command of curl, and a command of the CLI.
 
     Args:
+        page: knows the store.
         question: the question.
         base: URL of the server, without a slash at the end.
     """
     where = {name: value for name, value in question.where.items() if value is not None}
     arguments = {**where, **question.arguments}
     del arguments["query"]
-    return {"Python": _python(question.text, arguments), "curl": _curl(question.text, arguments, base),
-            "CLI": _command(question.text, arguments)}  # fmt: skip
+    command = page.command(_command(question.text, arguments))
+    return {
+        "Python": _python(page.store, question.text, arguments),
+        "curl": _curl(question.text, arguments, base),
+        "CLI": command,
+    }
 
 
-def _python(text: str, arguments: Mapping[str, Any]) -> str:
+def _python(store: str | None, text: str, arguments: Mapping[str, Any]) -> str:
     lines = [f"    {text!r},", *(f"    {name}={_literal(value)}," for name, value in arguments.items())]
     return "\n".join(
         [
             "import salience",
             "",
-            "memory = salience.connect()  # or a file, or the URL of a server with api_key=...",
+            "memory = salience.connect()  # or a file, or the URL of a server with api_key=..."
+            if store is None
+            else f"memory = salience.connect({store!r})",
             "recall = memory.recall(",
             *lines,
             ")",

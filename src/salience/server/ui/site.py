@@ -79,6 +79,8 @@ class Site:
         budget: of the bytes of bodies in memory.
         database: opens the database of the store for its operator; None for a store in memory.
         metrics: of the server, if it has any.
+        store: what `--store` names in the commands that the operator reads; None: the default store, or that of a
+            server, which its visitors do not have.
     """
 
     gate: Gate
@@ -89,6 +91,7 @@ class Site:
     budget: Budget
     database: Callable[[], Database] | None
     metrics: Metrics | None
+    store: str | None
 
 
 def app(
@@ -100,6 +103,7 @@ def app(
     budget: Budget | None = None,
     database: Callable[[], Database] | None = None,
     metrics: Metrics | None = None,
+    store: str | None = None,
 ) -> FastAPI:
     """Return the dashboard; `mount` adds it to a server."""
     application = FastAPI(
@@ -125,6 +129,7 @@ def app(
         Budget() if budget is None else budget,
         database,
         metrics,
+        store,
     )
     application.state.check_login_rate = rate_limiter(LOGIN_RATE)
     application.include_router(_router)

@@ -88,6 +88,7 @@ def _search(page: Page) -> dict[str, Any]:
         "curves": [] if faded == "none" else page.curves(memories, faded, DAYS, STEPS),
         "is_filtered": _is_filtered(page),
         "emptied": "".join(emptied(emptied_by)),
+        "emptied_by": emptied_by,
     }  # fmt: skip
 
 

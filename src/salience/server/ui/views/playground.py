@@ -63,7 +63,7 @@ def show(page: Visit) -> Response:
         best=max((row.hit.score for row in shown), default=1.0) or 1.0,
         timings=[f"{step} {ms:.1f} ms" for step, ms in (recall.timings if recall else {}).items()],
         scores=_scores(page, asked) if asked.text and page.query.get("scores") else None,
-        snippets=question.snippets(asked, base) if asked.text else {},
+        snippets=question.snippets(page, asked, base) if asked.text else {},
         has_memories=bool(recall) or bool(page.call("list", limit=1).memories),
     )
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
 from salience.errors import InputError, NotFoundError
-from salience.records import LIKELY, STATUSES, ActivityDay, Hit, Memory, checks
+from salience.records import CALLER, FACT, LIKELY, STATUSES, ActivityDay, Hit, Memory, checks
 from salience.server.ui.charts import Span
 from salience.server.ui.page import Page, Visit
 from salience.server.ui.views.memory import of_fact
@@ -30,7 +30,8 @@ READ: Final = 200
 HITS: Final = 10
 """Memories of an answer."""
 STATES: Final = {
-    "valid": "valid", "replaced": "replaced by a newer memory", "expired": "expired", "hidden": "forgotten",
+    "valid": "valid", "replaced": "replaced by a newer memory", "doubted": "probably replaced by a newer memory",
+    "expired": "expired", "hidden": "forgotten",
 }  # fmt: skip
 """State of a memory in a period -> its description."""
 COUNTS: Final = {
@@ -217,9 +218,9 @@ def _versions(page: Page, one: Memory | str) -> list[Memory]:
 
 
 def validity(histories: Sequence[Sequence[Memory]], now: datetime) -> list[list[Period]]:
-    """Return the periods of each memory, from its versions: `valid`, `replaced`, `expired` or `hidden`.
+    """Return the periods of each memory, from its versions: a state of `STATES` each.
 
-    A memory is replaced while a live memory likely replaces it.
+    A memory is replaced while a live memory likely replaces it, and only `doubted` unless a caller or a fact said so.
     """
     instants = {one.changed_at for versions in histories for one in versions}
     instants |= {one.expires_at for versions in histories for one in versions if one.expires_at}
@@ -229,12 +230,13 @@ def validity(histories: Sequence[Sequence[Memory]], now: datetime) -> list[list[
         current = [_at(versions, start) for versions in histories]
         live = [one for one in current if one is not None and _state(one, start) == "valid"]
         replaced = {older for one in live for older in likely(one)}
+        stated = {link.id for one in live for link in one.relations or () if link.by in (CALLER, FACT)}
         for periods, memory in zip(found, current, strict=True):
             if memory is None:
                 continue
             state = _state(memory, start)
             if state == "valid" and memory.id in replaced:
-                state = "replaced"
+                state = "replaced" if memory.id in stated else "doubted"
             last = periods[-1] if periods else None
             if last is not None and (last.state, last.memory.version) == (state, memory.version):
                 continue
