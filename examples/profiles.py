@@ -16,8 +16,8 @@ with salience.connect(":memory:") as memory:
     # salience: meaning and words, whatever the age; mememory: similarity times a decay with age
     for profile in ("salience", "mememory"):
         print(f"{profile}:")
-        asked = {"user_id": "alice", "now": "2026-05-04T12:00:00Z", "dry_run": True}
-        for hit in memory.recall("Is Alice allergic to something?", profile=profile, **asked):
+        question, now = "Is Alice allergic to something?", "2026-05-04T12:00:00Z"
+        for hit in memory.recall(question, profile=profile, user_id="alice", now=now, dry_run=True):
             print(f"  {hit.score:.2f} {hit.memory.content}")
             for part in hit.score_detail.parts:
                 sign = "+" if part.combine == "sum" else "x"

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
+import venv
 from itertools import pairwise
 from pathlib import Path
 
@@ -67,3 +69,39 @@ def test_as_of_answers_from_before_the_change(example):
     assert past.endswith("Alice lives in Berlin")
     assert [line.split(":")[0] for line in versions] == ["version 1", "version 2"]
     assert "she moved" in versions[1]
+
+
+TALK = """\
+ann: I live in Berlin
+bob: My dog is called Bruno
+ann: I live in Lisbon now
+ann: Where do I live?
+bob: What is my dog called?
+ann: What is my dog called?
+"""
+ANSWERS = [
+    "Noted.", "Noted.", "Noted. Until now it was: I live in Berlin", "You told me: I live in Lisbon now",
+    "You told me: My dog is called Bruno", "Nobody told me: What is my dog called?",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_users_get_their_own_memories(example):
+    printed = example("two_users.py", TALK).splitlines()
+    assert printed[::2] == TALK.splitlines()
+    assert [line.strip() for line in printed[1::2]] == ANSWERS
+    assert len((FOLDER / "two_users.py").read_text("utf-8").splitlines()) <= 60
+
+
+@pytest.mark.slow
+def test_the_types_of_a_chat_loop_are_those_that_an_installation_brings(tmp_path):
+    """mypy with no configuration: it reads `py.typed` of an installed package, and has no plugin of pydantic."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    [packages] = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (packages / "installed.pth").write_text(f"{FOLDER.parent / 'src'}\n{sysconfig.get_path('purelib')}\n")
+    strict = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--python-executable", python]
+    files = [FOLDER / "two_users.py", FOLDER / "as_of.py", FOLDER / "profiles.py"]
+    checked = subprocess.run([*strict, *files], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
+    assert "type: ignore" not in "".join(file.read_text("utf-8") for file in files)

@@ -73,8 +73,8 @@ ELSEWHERE = ("chat", "db distribute", "hook", "mcp serve", "serve", "ui")
 """What needs a Citus cluster or a language model, answers an agent, or goes on until it is ended: see
 tests/store/test_citus.py, test_chat.py, test_hook.py, tests/server."""
 OF_EXTRAS = (
-    "fastapi", "fastembed", "jinja2", "jwt", "limits", "mcp", "multipart", "openai", "opentelemetry", "optuna", "pgvector",
-    "prometheus_client", "psycopg", "starlette", "structlog", "tomlkit", "uvicorn", "wordllama",
+    "fastapi", "fastembed", "jinja2", "jwt", "limits", "mcp", "multipart", "openai", "opentelemetry", "optuna",
+    "pgvector", "prometheus_client", "psycopg", "starlette", "structlog", "tomlkit", "uvicorn", "wordllama",
 )  # fmt: skip
 """Libraries that `pip install .` without an extra does not install."""
 WITH_EXTRAS = {"db index": "postgres", "mcp install": "server", "tune": "eval"}
