@@ -129,6 +129,7 @@ torture-server: $(VENV)/.dev
 	$(BIN)/python -m bench.torture_server leaks --store postgres --seconds 120
 	$(BIN)/python -m bench.torture_server timing --store sqlite
 	$(BIN)/python -m bench.torture_server timing --store postgres
+	$(BIN)/python -m bench.torture_server silence
 
 screenshots: $(VENV)/.dev
 	$(BIN)/python -m bench.screenshots

@@ -104,6 +104,8 @@ NODE_MEMORY: Final = 60.0
 """Seconds after the last failure of a node for which the store counts as degraded."""
 SILENT: Final = 1.0
 """Seconds without an answer after which a request counts as stuck, as when a node of a cluster hangs."""
+PROBE: Final = 0.75
+"""Seconds in which a server has to answer a small query of a tenant that has a request stuck."""
 GRACE: Final = 5.0
 """Seconds beyond the statement timeout after which a server without an answer counts as gone."""
 _LOOK: Final = 0.1
@@ -262,17 +264,37 @@ class Flight:
         tenant: of the request.
         answered: tenant -> when the server answered it last, in seconds of the monotonic clock; of all flights.
         limit: maximum seconds of a wait for the server; None for any number.
+        is_ignored: returns whether the server answers no request of a tenant that has waited since some time.
         since: since when the request waits for the server; None if it does not.
     """
 
     tenant: str | None
     answered: dict[str | None, float]
     limit: float | None
+    is_ignored: Callable[[str | None, float], bool] = lambda *_: False
     since: float | None = field(default_factory=time.monotonic)
+
+    def check(self) -> None:
+        """Raise if the request has waited for too long.
+
+        Raises:
+            Ignored: the server does not answer the tenant.
+            NoAnswer: the server did not answer within the limit.
+        """
+        since = time.monotonic() if self.since is None else self.since
+        waited = time.monotonic() - since
+        if self.limit is not None and waited > self.limit:
+            raise NoAnswer("the server does not answer")
+        if waited > SILENT and self.is_ignored(self.tenant, since):
+            raise Ignored("the server does not answer this tenant")
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server did not answer within the limit of a flight."""
+    """The server did not answer in time."""
+
+
+class Ignored(NoAnswer):
+    """The server answers other tenants, and not even a small query of this one."""
 
 
 class PostgresConnection(psycopg.Connection[Any]):
@@ -291,18 +313,13 @@ class PostgresConnection(psycopg.Connection[Any]):
     flight: Flight | None = None
 
     def wait(self, gen: Any, *timing: Any, **options: Any) -> Any:
-        """Consume a generator of the driver, within the limit of the flight.
-
-        Raises:
-            NoAnswer: the server did not answer in time.
-        """
+        """Consume a generator of the driver; raises as `Flight.check`."""
         flight = self.flight
         if flight is None:
             return super().wait(gen, *timing, **options)
-        flight.since = began = time.monotonic()
+        flight.since = time.monotonic()
         try:
-            within = gen if flight.limit is None else _limited(gen, began + flight.limit)
-            result = super().wait(within, *timing, **options)
+            result = super().wait(_checked(gen, flight), *timing, **options)
         except NoAnswer:
             self.pgconn.finish()  # its answer may still come
             raise
@@ -310,8 +327,8 @@ class PostgresConnection(psycopg.Connection[Any]):
         return result
 
 
-def _limited(gen: Any, deadline: float) -> Generator[Any, Any, Any]:
-    """Pass a generator of the driver on; raise when it waits beyond the deadline, in seconds of the monotonic clock."""
+def _checked(gen: Any, flight: Flight) -> Generator[Any, Any, Any]:
+    """Pass a generator of the driver on, and check the flight ten times a second while it waits."""
     ready = None
     while True:
         try:
@@ -319,8 +336,8 @@ def _limited(gen: Any, deadline: float) -> Generator[Any, Any, Any]:
         except StopIteration as end:
             return end.value
         ready = yield wanted
-        if not ready and time.monotonic() > deadline:
-            raise NoAnswer("the server does not answer")
+        if not ready:
+            flight.check()
 
 
 class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
@@ -523,6 +540,9 @@ class Runner:
         self._changed = threading.Condition()
         self._flights: set[Flight] = set()
         self._answered: dict[str | None, float] = {}
+        self._silent: dict[str | None, float] = {}
+        self._probing: set[str] = set()
+        self._probes = engine.pool.recreate()
         self._refused = -NODE_MEMORY
 
     def read(
@@ -670,13 +690,18 @@ class Runner:
         """Wait for `patience` seconds until there is a connection for a request.
 
         The stuck requests of a tenant leave their connections to others: the pool grows by `spare`. If the server
-        answers other tenants meanwhile, further requests of that tenant fail after `SILENT` seconds.
+        answers other tenants meanwhile, further requests of that tenant fail after `SILENT` seconds. Once a probe got
+        no answer either, they fail at once, except for one a second, which sends the next probe.
 
         Raises:
             BusyError: all connections are in use.
             StoreError: the server does not answer this tenant.
         """
         began, timeout = time.monotonic(), self._session.statement_timeout
+        if self._is_silent(tenant) and tenant:
+            is_recent = began - self._silent[tenant] < SILENT + PROBE
+            if is_recent or not self._probe(tenant, False):
+                raise StoreError(f"store: {self.where}: {_IS_SILENT}")
         with self._changed:
             while not self._has_room(tenant):
                 waited = time.monotonic() - began
@@ -686,7 +711,7 @@ class Runner:
                 if waited > patience:
                     raise sqlalchemy_errors.TimeoutError
                 self._changed.wait(_LOOK)
-            flight = Flight(tenant, self._answered, timeout + GRACE if timeout else None)
+            flight = Flight(tenant, self._answered, timeout + GRACE if timeout else None, self._gets_no_answer)
             self._flights.add(flight)
         try:
             yield flight
@@ -720,6 +745,52 @@ class Runner:
         since = self._stuck_since(tenant)
         return since is not None and any(at > since for other, at in list(self._answered.items()) if other != tenant)
 
+    def _is_silent(self, tenant: str | None) -> bool:
+        """Return whether the server answered nothing of a tenant since a probe that it did not answer."""
+        return self._answered.get(tenant, 0.0) < self._silent.get(tenant, 0.0)
+
+    def _gets_no_answer(self, tenant: str | None, since: float) -> bool:
+        """Return whether a request that waits since then gets no answer; a probe tells it from a slow statement."""
+        if self._is_silent(tenant):
+            return self._silent[tenant] >= since
+        return bool(tenant) and self._is_ignored(tenant) and not self._probe(tenant or "", True)
+
+    def _probe(self, tenant: str, default: bool) -> bool:
+        """Return whether the server answers a small query of a tenant; the default if another thread is asking."""
+        with self._changed:
+            if tenant in self._probing:
+                return default
+            self._probing.add(tenant)
+        began = time.monotonic()
+        try:
+            if self._answers(tenant):
+                self._answered[tenant] = time.monotonic()
+                return True
+            self._silent[tenant], self._refused = began, time.monotonic()
+            return False
+        finally:
+            self._probing.discard(tenant)
+
+    def _answers(self, tenant: str) -> bool:
+        """Return whether the server answers a small query of a tenant within `PROBE`, on a connection of its own."""
+        query = f"SELECT 1 FROM tenants WHERE tenant = {quoted(tenant)}"  # noqa: S608 - quoted
+        try:
+            connection = self._probes.connect()
+        except psycopg.Error:
+            return True  # an error is an answer, and that of the request will say more
+        below = connection.driver_connection
+        assert isinstance(below, PostgresConnection)  # noqa: S101 - `create_pool` connects with nothing else
+        below.flight = Flight(tenant, {}, PROBE)
+        try:
+            run(below, (*self._session.begin("read", tenant, PROBE), query, "ROLLBACK"))
+        except NoAnswer:
+            return False
+        except psycopg.Error:
+            return True
+        finally:
+            connection.invalidate()
+        return True
+
     @property
     def is_degraded(self) -> bool:
         """Whether a node of a cluster was unavailable to a tenant, or did not answer it, not long ago."""
@@ -752,6 +823,8 @@ def _retry(once: Callable[[], T], patience: float, more: Callable[[BaseException
     """Return the result of `once`, retried for `patience` seconds after transient failures, and those of `more`."""
 
     def is_transient(error: BaseException) -> bool:
+        if isinstance(_cause(error), Ignored):
+            return False
         return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error) or more(error)
 
     retries = Retrying(
@@ -760,15 +833,19 @@ def _retry(once: Callable[[], T], patience: float, more: Callable[[BaseException
     return retries(once)
 
 
+def _cause(error: BaseException) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
 def sqlstate(error: BaseException) -> str | None:
     """Return the SQLSTATE of an error of the driver; empty for one without, None for any other error."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = _cause(error)
     return (cause.sqlstate or "") if isinstance(cause, psycopg.Error) else None
 
 
 def is_node_down(error: BaseException) -> bool:
     """Return whether the server says, on a connection that works, that it has none to another node of its cluster."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = _cause(error)
     if not isinstance(cause, psycopg.Error) or not (cause.sqlstate or "").startswith(_CONNECTION_LOST):
         return False
     return cause.diag.severity_nonlocalized == "ERROR"  # the server ends its own connection by FATAL
@@ -777,7 +854,7 @@ def is_node_down(error: BaseException) -> bool:
 def is_connection_lost(error: BaseException) -> bool:
     """Return whether the connection is lost, or none can be made at present."""
     code = sqlstate(error)
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = _cause(error)
     if is_node_down(error):
         return False
     ends = code == "XX000" and _ENDS in str(cause)
@@ -802,8 +879,10 @@ def mapped(where: str) -> Iterator[None]:
             raise kind(f"store: {where}: {problem}") from None
         if is_node_down(error):
             raise StoreError(f"store: {where}: {_NODE_DOWN}") from None
+        if isinstance(_cause(error), Ignored):
+            raise StoreError(f"store: {where}: {_IS_SILENT}") from None
         if is_connection_lost(error):
-            lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+            lines = str(_cause(error)).strip().splitlines()
             message = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's message, without a password
             message = _NAMED.sub(r"\1 ...", message)
             cause = f" ({message.rstrip('.')})" if message else ""
