@@ -165,8 +165,11 @@ def test_a_larger_limit_only_adds_at_the_end(name, case):
 def test_what_fell_because_of_another_names_it(case):
     batch, asked = case
     profile = profiles.load("memorysync")
-    ranked = rank(profile, batch, asked)
-    for row in np.flatnonzero(ranked.dropped_at == profile.stages.index("same_fact")):
+    ranked, stage = rank(profile, batch, asked), profile.stages.index("same_fact")
+    kept = (ranked.dropped_at == -1) | (ranked.dropped_at > stage)
+    facts = batch["fact"][kept & (batch["fact"] >= 0)].tolist()
+    assert len(facts) == len(set(facts))
+    for row in np.flatnonzero(ranked.dropped_at == stage):
         winner = ranked.by[row]
         assert batch["fact"][winner] == batch["fact"][row]
         assert (batch["updated_at"][winner], winner) > (batch["updated_at"][row], row)
