@@ -530,8 +530,9 @@ def _lacks(reading: Reading, batch: Batch, given: Rows, taking: Rows) -> Mask:
     lacks = np.zeros(len(given), np.bool_)
     if batch.lexicon is not None:
         for term in reading.specifics:
-            holding = batch.lexicon.postings.of_term(reading.terms.index(term))[0]
-            lacks |= np.isin(given, holding) & ~np.isin(taking, holding)
+            holds = np.zeros(len(batch), np.bool_)
+            holds[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
+            lacks |= holds[given] & ~holds[taking]
     return lacks
 
 

@@ -41,7 +41,7 @@ from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, 
 from salience.store.index.columns import NEVER, Bools, Index, quantised
 from salience.store.index.view import Floats32, Occurrences, Places, View, live, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
-from salience.text import similar_term
+from salience.text import similar_term, similar_terms
 
 _NO_FILTER: Final = Filter()
 _SLACK: Final = 1e-4
@@ -156,15 +156,12 @@ class Search:
             counts = np.bincount(found.terms[valid[found.places]], minlength=len(found.documents))
             return [int(count) for count in counts]
 
-        found = {}
-        for term, count in zip(need.terms, documents(self._as_written), strict=True):
-            if term in need.correctable and not count:
-                similar = similar_term(
-                    term, lambda other: documents(self._occurrences([other]))[0] if other in known else 0
-                )
-                if similar is not None and similar not in need.terms:
-                    found[term] = similar
-        return found
+        counted = zip(need.terms, documents(self._as_written), strict=True)
+        unknown = [term for term, count in counted if term in need.correctable and not count]
+        similar = [other for term in unknown for each in similar_terms(term) for other in each if other in known]
+        counts = dict(zip(similar, documents(self._occurrences(similar)), strict=True)) if similar else {}
+        found = {term: similar_term(term, lambda other: counts.get(other, 0)) for term in unknown}
+        return {term: other for term, other in found.items() if other is not None and other not in need.terms}
 
     @cached_property
     def entities(self) -> dict[int, Places]:
