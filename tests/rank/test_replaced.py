@@ -10,6 +10,7 @@ import pytest
 from salience.batch import Batch, Lexicon, Postings
 from salience.rank.profile import parse
 from salience.rank.run import details, rank
+from salience.rank.stages import with_heirs
 from tests.contract.memories import NOW, criteria
 
 PROFILE = parse(
@@ -58,6 +59,18 @@ def test_the_newer_memory_comes_right_before_the_one_that_it_replaces():
     part = details(found, np.array([2]))[0]
     assert part.recompute() == pytest.approx(part.final, abs=1e-9)
     assert found.spread[2].link == "update"
+
+
+@pytest.mark.parametrize("row", [0, 1, 3])
+def test_the_rows_of_a_chain_come_with_any_of_them(row):
+    successors = np.array(["b", "d", "", ""], object)  # the newest is the last of all
+    batch = Batch(np.array(list("abcd"), object), {}, successors=successors)
+    assert with_heirs(batch, np.array([row])).tolist() == [0, 1, 3]
+
+
+def test_a_row_without_relations_comes_alone():
+    batch = Batch(np.array(list("abc"), object), {}, successors=np.array(["x", "", ""], object))  # "x" is left out
+    assert with_heirs(batch, np.array([2, 0])).tolist() == [0, 2]
 
 
 def test_a_newer_memory_that_fits_better_keeps_its_score():

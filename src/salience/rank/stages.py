@@ -478,19 +478,24 @@ def replaced(state: State, *, sure: float, lift: float) -> State:
     batch, reading = state.batch, state.criteria.reading
     if batch.successors is None:
         return state
-    older = np.flatnonzero(batch.successors != "")
+    older, newer = _pairs(batch, batch.successors)
     if not len(older):
         return state
-    newer = np.minimum(np.searchsorted(batch.ids, batch.successors[older]), len(batch) - 1)
     alive, said = state.alive, batch["replaced"][older] >= 1.0 - EDGE
-    there = batch.ids[newer] == batch.successors[older]  # a filter may leave the newer one out
     said &= alive[older]
-    gone = dict(zip(older[said].tolist(), np.where(there, newer, NOBODY)[said].tolist(), strict=True))
-    usable = there & alive[older] & alive[newer]
+    gone = dict(zip(older[said].tolist(), newer[said].tolist(), strict=True))
+    usable = (newer != NOBODY) & alive[older] & alive[newer]
     usable &= (state.factors[older] > 0) & (state.factors[newer] > 0)
     if reading.tense == "past":
         usable &= said
     return _passed_on(state, older[usable], newer[usable], said[usable], sure, lift).drop(gone)
+
+
+def _pairs(batch: Batch, successors: NDArray[np.object_]) -> tuple[Rows, Rows]:
+    """Return the replaced rows, ascending, and what replaces each; `NOBODY` where a filter left that memory out."""
+    older = np.flatnonzero(successors != "")
+    newer = np.minimum(np.searchsorted(batch.ids, successors[older]), len(batch) - 1)
+    return older, np.where(batch.ids[newer] == successors[older], newer, NOBODY)
 
 
 def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, lift: float) -> State:
@@ -542,10 +547,8 @@ def with_heirs(batch: Batch, rows: Rows) -> Rows:
         return np.sort(rows)
     held = np.zeros(len(batch), np.bool_)
     held[rows] = True
-    older = np.flatnonzero(batch.successors != "")
-    newer = np.minimum(np.searchsorted(batch.ids, batch.successors[older]), len(batch) - 1)
-    there = batch.ids[newer] == batch.successors[older]
-    older, newer, before = older[there], newer[there], -1
+    older, newer = _pairs(batch, batch.successors)
+    older, newer, before = older[newer != NOBODY], newer[newer != NOBODY], -1
     while (count := int(np.count_nonzero(held))) > before:
         before = count
         held[newer[held[older]]] = True
