@@ -17,7 +17,7 @@
 # make torture-server    REST and MCP: no key may read, see or time another tenant's data
 # make fuzz              Schemathesis over the OpenAPI document of a server
 # make bench-dashboard   time and size of each view of the dashboard with 100,000 memories: prints a table, and fails over 300 KB a page
-# make startup           start time, compared with importing NumPy and SQLAlchemy
+# make startup           processor time of a start, compared with importing NumPy and SQLAlchemy
 # make screenshots      docs/images/ui-*.png: the views of the dashboard on a sample store; needs Chromium
 # make docs              site/: the documentation as a site that opens from the disk; broken links and anchors fail
 # make docs-release      a version of the site on the branch gh-pages of this clone, to be pushed: VERSION=0.1

@@ -28,6 +28,15 @@ memory = salience.connect("first.db", embedder=Fixed())
 memory.recall("Who is there?")
 """
 COMMAND = "import sys; from salience.cli import main; sys.argv = ['salience', {}]\ntry: main()\nexcept SystemExit: pass"
+HOOK = """
+import io, sys
+sys.stdin = io.TextIOWrapper(io.BytesIO(b'{"session_id": "s", "cwd": "/", "prompt": "Who is there?"}'))
+from salience.cli import main
+sys.argv = ["salience", "--store", "hooked.db", "hook", "UserPromptSubmit"]
+try: main()
+except SystemExit: pass
+"""
+OTHER_COMMANDS = {f"salience.cli.{name}" for name in ("memories", "files", "maintain", "serve", "evaluate", "status")}
 COMMAND_LINE = ALWAYS_LATER | {"httpx", "fastapi", "mcp", "salience.server"}
 CASES = {
     "the package": ("import salience", ALWAYS_LATER | SURFACES | GROUND),
@@ -36,7 +45,8 @@ CASES = {
     "a file": (OPENED, ALWAYS_LATER | SURFACES | {"salience.client"}),
     "the version": (COMMAND.format("'--version'"), COMMAND_LINE | GROUND - WORDS),
     "the help": (COMMAND.format("'--help'"), COMMAND_LINE | GROUND - WORDS),
-    "a command": (COMMAND.format("'config', 'path'"), COMMAND_LINE),
+    "a hook": (HOOK, LAB | DATABASES | OTHER_COMMANDS | {"rich", "httpx", "fastapi", "mcp", "salience.server"}),
+    "a command": (COMMAND.format("'config', 'path'"), COMMAND_LINE | OTHER_COMMANDS),
 }
 """What is started -> its code, and what it is to leave unimported."""
 

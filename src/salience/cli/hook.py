@@ -23,6 +23,7 @@ import typer
 from salience.cli.options import Call, Globals
 from salience.cli.output import complain
 from salience.errors import InputError, SalienceError, Words
+from salience.loading import uncollected
 
 if TYPE_CHECKING:
     from salience.verbs import Verbs
@@ -88,7 +89,8 @@ def hook(
     timer.start()
     try:
         where = {name: value for name, value in given.items() if value}
-        _handle(ctx.obj, client, event, part, where, deadline)
+        with uncollected():  # the process ends soon: a search for garbage in all that is imported takes a tenth of it
+            _handle(ctx.obj, client, event, part, where, deadline)
     except SalienceError as error:
         complain(f"hook: {error}", 0)
     except Exception as error:  # its message could hold a text of the user

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import UserDict
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 import salience
-from salience.cli import (
-    chat,
-    config,
-    db,
-    demo,
-    evaluate,
-    explain,
-    files,
-    hook,
-    keys,
-    maintain,
-    mcp,
-    memories,
-    profiles,
-    serve,
-    status,
-)
 from salience.cli.options import EMBEDDERS, FLAGS, PROFILES, Globals, unwrapped
 from salience.cli.output import FAILED, complain
 from salience.errors import AccessError, InputError, NotFoundError, SalienceError
@@ -50,6 +36,15 @@ PANELS: Final = {
     "Help": "demo help config",
 }
 """Heading of the help -> its commands."""
+MODULES: Final = {
+    "explain": "explain help",
+    "files": "ingest import export copy",
+    "maintain": "consolidate reflect upkeep backup reinstate doctor reembed",
+    "serve": "serve ui",
+    "evaluate": "eval tune",
+    **dict.fromkeys(("chat", "config", "db", "demo", "hook", "keys", "mcp", "profiles", "status"), ""),
+}
+"""Module -> its commands; "" for one of its own name. The other commands are in `memories`."""
 BEFORE: Final = {"--store": "TARGET", "--embedder": "NAME", "--profile": "NAME"}
 """Option that goes before the command -> its value."""
 HINTS: Final[dict[type[SalienceError], str]] = {
@@ -61,15 +56,32 @@ AFTER: Final = {**dict.fromkeys((*FLAGS.values(), "--session"), "NAME"), "--json
 """Option that goes after the command -> its value."""
 
 
+class Commands(UserDict[str, Any]):
+    """Name -> command, in the order of the help. The first use of a command imports its module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.panels = {name: heading for heading, names in PANELS.items() for name in names.split()}
+        self.data = dict.fromkeys(self.panels)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a command."""
+        if self.data[name] is None:
+            homes = (module for module, names in MODULES.items() if name in (names or module).split())
+            apart = typer.Typer(rich_markup_mode=app.rich_markup_mode)
+            apart.add_typer(import_module(f"salience.cli.{next(homes, 'memories')}").app)
+            for own, command in get_group(apart).commands.items():
+                vars(command)["rich_help_panel"] = self.panels[own]
+                self.data[own] = command
+        return self.data[name]
+
+
 class Group(TyperGroup):
     """The command group: an error is one or two lines on stderr, never a traceback."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        panels = {name: heading for heading, names in PANELS.items() for name in names.split()}
-        self.commands = {name: self.commands[name] for name in panels}
-        for name, command in self.commands.items():
-            vars(command)["rich_help_panel"] = panels[name]
+        self.commands = Commands()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the plain list of commands, under the headings that a terminal has as panels."""
@@ -134,24 +146,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for module in (
-    memories,
-    explain,
-    files,
-    maintain,
-    db,
-    status,
-    serve,
-    keys,
-    mcp,
-    hook,
-    chat,
-    profiles,
-    evaluate,
-    config,
-    demo,
-):
-    app.add_typer(module.app)
 
 
 def _version(wanted: bool) -> None:
@@ -192,6 +186,8 @@ def options(
     """Store the options before the command; without a command, show what to do next."""
     ctx.obj = Globals(store, embedder, profile)
     if ctx.invoked_subcommand is None:
+        from salience.cli import status
+
         typer.echo(status.first_steps(ctx.obj))
 
 
