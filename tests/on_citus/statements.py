@@ -26,6 +26,7 @@ VOLATILE: Final = frozenset(
 )  # fmt: skip
 """Functions that a write on a cluster may not call."""
 ROUTED: Final = ("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt")
+_NUMBER: Final = re.compile(r"\$\d+")
 _PLACE: Final = re.compile(r"%(?:\((\w+)\)s|(s)|(%))")
 
 
@@ -57,8 +58,8 @@ class Read:
 
 
 def read(statement: str) -> Read:
-    """Return what a statement, with the parameters of psycopg in it, says of tenants."""
-    numbered, names = _numbered(statement)
+    """Return what a statement, with the parameters of psycopg in it or with numbers, says of tenants."""
+    numbered, names = _numbered(_NUMBER.sub("%s", statement))
     reader = _Reader(names)
     for tree in parsed(numbered):
         reader.statement(tree)

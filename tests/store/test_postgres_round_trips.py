@@ -1,7 +1,5 @@
 """The statements that each verb sends to PostgreSQL, and whether each of them names the tenant."""
 
-import re
-
 import pytest
 
 import salience
@@ -11,7 +9,6 @@ from tests.contract.doubles import PlantedEmbedder
 from tests.postgres_proxy import Wire
 
 ANN = {"user_id": "ann"}
-PARAMETER = re.compile(r"\$\d+")
 CONTROL = ("BEGIN", "COMMIT", "SELECT set_config(")
 
 
@@ -81,8 +78,26 @@ def test_a_write_sends_few_statements_and_each_of_them_names_the_tenant(store, m
     ):
         sent = sent_by(wire, work)
         assert len(sent) <= most
-        queries = [PARAMETER.sub("%s", statement) for statement in sent if not statement.startswith(CONTROL)]
+        queries = [statement for statement in sent if not statement.startswith(CONTROL)]
         assert [query for query in queries if read(query).unbound] == []
+
+
+def test_rows_are_written_many_at_a_time(small, tmp_path):
+    """The number of statements does not grow with that of the memories, as a cluster would route each of them."""
+    memory, wire = small
+    memory.services.access_log.flush()
+
+    def drafts(count, word):
+        return [{"content": f"{word} {number} of the trip", **ANN} for number in range(count)]
+
+    few = sent_by(wire, lambda: memory.remember_many(drafts(20, "letter")))
+    many = sent_by(wire, lambda: memory.remember_many(drafts(100, "parcel")))
+    assert len(few) <= 14
+    assert len(many) <= len(few) + 3
+    memory.export(tmp_path / "export.jsonl", user_id=salience.ANY)
+    other = memory.of("other")
+    assert len(sent_by(wire, lambda: other.import_(tmp_path / "export.jsonl"))) <= 25
+    assert other.stats(user_id=salience.ANY).memories == 320
 
 
 def test_accesses_are_written_in_one_transaction(small):

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Double,
     LargeBinary,
     Select,
+    Table,
     bindparam,
     case,
     delete,
@@ -186,6 +187,7 @@ class Transaction:
         invalidate: discards all indexes of a tenant's rows.
         pruned: records the change sequence up to which a tenant's touches are deleted.
         search_columns: returns the search columns of a memory and its terms.
+        insert: inserts rows into a table, each of the same columns.
         of_all: context in which statements see the rows of all tenants.
         tenants: returns the tenants to update one at a time; None stands for all of them at once.
         last_ids: tenant -> greatest id before the transaction, where it is known already.
@@ -197,6 +199,9 @@ class Transaction:
     invalidate: Callable[[str], None]
     pruned: Callable[[str, int], None]
     search_columns: Callable[[Memory, Sequence[str]], Mapping[str, Any]] = lambda *_: {}
+    insert: Callable[[Connection, Table, list[dict[str, Any]]], object] = lambda connection, table, values: (
+        connection.execute(_INSERT[table], values)
+    )
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
     last_ids: dict[str, str | None] = field(default_factory=dict)
@@ -357,7 +362,7 @@ def _insert(transaction: Transaction, tenant: str, new: Sequence[tuple[Stored, t
     }
     for table, values in inserted.items():
         if values:
-            transaction.connection.execute(_INSERT[table], values)
+            transaction.insert(transaction.connection, table, values)
 
 
 def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise]) -> list[Receipt]:

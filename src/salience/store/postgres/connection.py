@@ -340,6 +340,13 @@ def _checked(gen: Any, flight: Flight) -> Generator[Any, Any, Any]:
             flight.check()
 
 
+class Numbered(str):
+    """A statement without results whose parameters are `$1`, `$2` and so on.
+
+    The driver would take longer to number thousands of parameters than the server to insert the rows.
+    """
+
+
 class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
     """A cursor whose results come in binary."""
 
@@ -351,6 +358,9 @@ class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
         """Execute a query, with the statements of `PostgresConnection.first` and `last` around it."""
         connection = self.connection
         assert isinstance(connection, PostgresConnection)  # noqa: S101 - `connect` makes no other
+        if isinstance(query[0], Numbered):
+            psycopg.RawCursor(connection).execute(query[0].encode(), *query[1:])
+            return self
         if not connection.first:
             return super().execute(*query, **options)
         others = psycopg.Cursor(connection)

@@ -14,6 +14,7 @@ Functions return queries unless their docstring says otherwise. `Ids` are ids, o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, reduce
@@ -29,6 +30,7 @@ from sqlalchemy import (
     Double,
     FromClause,
     Select,
+    Table,
     all_,
     and_,
     any_,
@@ -36,6 +38,7 @@ from sqlalchemy import (
     cast,
     column,
     func,
+    insert,
     literal,
     null,
     or_,
@@ -46,9 +49,10 @@ from sqlalchemy import (
     union,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, psycopg
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
+from salience.store.postgres.connection import Numbered
 from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
 from salience.store.statements import INDEXED, Conditions, Free, accepted, as_parameters, bound, chunks, visible
 from salience.text import normalise
@@ -63,6 +67,10 @@ PAGE: Final = 2_000
 """Rows read at a time by checks and repairs."""
 PAIRS: Final = 100_000
 """Postings deleted by a statement, so that a large change meets no statement time-out."""
+ROWS: Final = 64
+"""Maximum rows inserted by a statement; a power of two."""
+_DIALECT: Final = psycopg.dialect()  # type: ignore[no-untyped-call]
+_PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 SCAN: Final = 20_000
 """Maximum number of postings to count in a search for memories that match several keys."""
 POOL: Final = 4
@@ -412,6 +420,37 @@ def coordinate_keys(scope: Scope) -> list[int | None]:
 
 def _coordinate_key(scope: Scope, name: Any) -> int:
     return search_keys(scope.tenant, name, [getattr(scope, name)])[0]
+
+
+def insert_rows(connection: Connection, table: Table, values: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of the same columns, up to `ROWS` by a statement.
+
+    A cluster routes each statement by itself. The statements have few sizes, so that the driver prepares them.
+    """
+    columns, start, count = tuple(values[0]), 0, ROWS
+    while left := len(values) - start:
+        while count > left:
+            count //= 2
+        statement, processors = _insertion(table, columns, count)
+        page = values[start : start + count]
+        start += count
+        parameters = (row[name] if to is None else to(row[name]) for row in page for name, to in processors)
+        connection.exec_driver_sql(statement, tuple(parameters))
+
+
+@cache
+def _insertion(table: Table, columns: Sequence[str], count: int) -> tuple[Numbered, list[tuple[str, Any]]]:
+    """Return the statement that inserts so many rows, and the columns in the order of its parameters.
+
+    Each column has a function from the value to the parameter; None for the value itself.
+    """
+    compiled = str(insert(table).compile(dialect=_DIALECT, column_keys=columns))
+    head, _, row = compiled.partition(" VALUES ")
+    names = _PARAMETER.findall(row)
+    numbered, width = _PARAMETER.sub("$%d", row), len(names)
+    rows = (numbered % tuple(range(first + 1, first + width + 1)) for first in range(0, count * width, width))
+    processors = [(name, table.c[name].type.dialect_impl(_DIALECT).bind_processor(_DIALECT)) for name in names]
+    return Numbered(f"{head} VALUES {', '.join(rows)}"), processors
 
 
 _POSTED: Final = """

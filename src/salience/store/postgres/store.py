@@ -259,6 +259,7 @@ class PostgresStore(SQLStore):
             invalidate=partial(invalidate, connection),
             pruned=lambda tenant, _: invalidate(connection, tenant),
             search_columns=statements.search_columns,
+            insert=statements.insert_rows,
             of_all=nullcontext if adopts else all_tenants,
             tenants=partial(list_tenants, connection),
             last_ids=last_ids,
