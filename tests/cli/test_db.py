@@ -140,7 +140,10 @@ def test_the_status_of_a_file_is_shown(run, run_json, file):
 
 @pytest.mark.parametrize(
     ("revision", "reason", "remedy"),
-    [("9999", "newer than", "pip install --upgrade salience"), ("0014", "before the first release", "salience import")],
+    [
+        ("9999", "newer than", "pip install --upgrade salience"),
+        ("0014", "before the first release", "salience --store NEW import"),
+    ],
 )
 def test_a_file_of_another_revision_is_reported_and_left(run, file, revision, reason, remedy):
     with closing(connect(file)) as connection:

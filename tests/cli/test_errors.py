@@ -81,10 +81,10 @@ def test_a_call_that_cannot_be_read_exits_with_2_and_names_the_help(run, argumen
 
 
 @pytest.mark.parametrize("command", ["get", "forget"])
-def test_an_unknown_id_exits_with_1(run, empty, command):
+def test_an_unknown_id_exits_with_1_and_the_command_that_lists_the_ids_of_this_store(run, empty, command, tmp_path):
     printed = complaint(run(command, "feedbeef", code=1))
     assert "no memory 'feedbeef' is visible" in printed
-    assert "To see the ids: salience list --user '*'" in printed
+    assert f"To see the ids: salience --store {tmp_path / 'agent.db'} list --user '*'" in printed
 
 
 def test_a_file_that_is_no_store_exits_with_1(run, written):

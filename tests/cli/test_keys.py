@@ -78,7 +78,7 @@ def test_a_key_is_taken_back_by_its_prefix_or_its_token(run, granted):
         (["create", "--right", "own"], "Choose one of: admin, read, write."),
         (["create", "--right", "read", "--project", "*"], "Leave it out"),
         (["create", "--right", "read", "--expires", "soon"], "such as '24h'"),
-        (["revoke", "nobody"], "salience keys list shows them"),
+        (["revoke", "nobody"], "keys list shows them"),
     ],
 )
 def test_an_invalid_key_is_reported_with_what_to_do(run, words, told):

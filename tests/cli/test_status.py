@@ -34,14 +34,14 @@ def test_a_file_tells_all(run_json, run, stored, tmp_path):
         "sessions": 0, "by_kind": {"fact": 1}, "by_tier": {"episodic": 1}, "upkeep_changed": None,
         "due": {"embed": 0, "expire": 1, "promote": 0, "prune": 0}, "api_keys": 0, "mcp_clients": [], "problems": [],
     }  # fmt: skip
-    assert "due: 1 to expire; run: salience upkeep" in run("status").stdout
+    assert f"due: 1 to expire; run: salience --store {tmp_path / 'agent.db'} upkeep" in run("status").stdout
     run("upkeep")
     assert "last change 0s ago; nothing is due" in run("status").stdout.replace("1s ago", "0s ago")
 
 
-def test_what_is_due_is_left_open_in_a_large_store(run, stored, monkeypatch):
+def test_what_is_due_is_left_open_in_a_large_store(run, stored, monkeypatch, tmp_path):
     monkeypatch.setattr(status, "MOST", 1)
-    assert "to see what is due: salience upkeep --dry-run" in run("status").stdout
+    assert f"to see what is due: salience --store {tmp_path / 'agent.db'} upkeep --dry-run" in run("status").stdout
 
 
 def test_an_agent_that_has_the_server_is_named(run, run_json, stored):

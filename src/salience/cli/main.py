@@ -19,7 +19,7 @@ from typer.main import get_group
 
 import salience
 from salience.cli.options import EMBEDDERS, FLAGS, PROFILES, Globals, unwrapped
-from salience.cli.output import FAILED, complain
+from salience.cli.output import FAILED, complain, for_store
 from salience.errors import AccessError, InputError, NotFoundError, SalienceError
 
 USAGE: Final = 2
@@ -49,7 +49,7 @@ BEFORE: Final = {"--store": "TARGET", "--embedder": "NAME", "--profile": "NAME"}
 """Option that goes before the command -> its value."""
 HINTS: Final[dict[type[SalienceError], str]] = {
     NotFoundError: "To see the ids: salience list --user '*' --project '*' --agent '*'\n",
-    AccessError: "Set SALIENCE_API_KEY. To make a key on the server: salience keys create --right read --right write\n",
+    AccessError: "Set SALIENCE_API_KEY. Make one on the server with salience keys create --right read --right write\n",
 }
 """Error -> a second line with the command that helps, if the message has none since callers of the API read it too."""
 AFTER: Final = {**dict.fromkeys((*FLAGS.values(), "--session"), "NAME"), "--json": ""}
@@ -82,6 +82,7 @@ class Group(TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = Commands()
+        self.store: str | None = None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the plain list of commands, under the headings that a terminal has as panels."""
@@ -96,6 +97,8 @@ class Group(TyperGroup):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
             raise typer.Exit(CLOSED_PIPE) from None
+        finally:
+            self.store = ctx.obj.store if isinstance(ctx.obj, Globals) else None  # for the message of an error
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run and exit with a code from the module's docstring."""
@@ -106,9 +109,10 @@ class Group(TyperGroup):
             hint = f"Try: {context.command_path} --help\n" if context else ""
             sys.exit(complain(_misplaced(error) or error.format_message(), error.exit_code, hint))
         except InputError as error:
-            sys.exit(complain(str(error), USAGE))
+            sys.exit(complain(for_store(str(error), self.store), USAGE))
         except SalienceError as error:
-            sys.exit(complain(str(error), FAILED, HINTS.get(type(error), "")))
+            message, hint = str(error), HINTS.get(type(error), "")
+            sys.exit(complain(for_store(message, self.store), FAILED, for_store(hint, self.store)))
         except OSError as error:
             file = f": {error.filename}" if error.filename else ""
             sys.exit(complain(f"{error.strerror or type(error).__name__}{file}", FAILED))

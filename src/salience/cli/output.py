@@ -35,6 +35,8 @@ WIDE: Final = 100
 """Columns of a terminal from which memories are shown as a table."""
 LEFT_HINT: Final = "Bytes of the texts may be left in the file or its log until upkeep has run: salience upkeep"
 SCOPE_HINT: Final = "To see memories of a project, user or agent, pass --project, --user and --agent ('*' for any)."
+ADVISED: Final = re.compile(r"(?<=: )salience (?=[a-z])")
+"""The start of a command that a message advises."""
 Advance = Callable[[int], None]
 
 
@@ -208,6 +210,15 @@ def _as_command(found: re.Match[str]) -> str:
         else:
             words += [value.strip("'")] if name in ("id", "other_id", "content") else [f"--{option}", value.strip("'")]
     return " ".join(words)
+
+
+def for_store(text: str, store: str | None) -> str:
+    """Return a message whose commands name the store that was given before the command; None for none."""
+    from salience import settings
+
+    if store is None or store == settings.default_target():
+        return text
+    return ADVISED.sub(lambda _: f"salience --store {shlex.quote(settings.masked(store))} ", text)
 
 
 def one_line(text: str) -> str:

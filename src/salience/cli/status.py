@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from salience.cli.options import Call, Globals, command
-from salience.cli.output import FAILED, Answer, age, grid, one_line, size, tsv
+from salience.cli.output import FAILED, Answer, age, for_store, grid, one_line, size, tsv
 from salience.cli.output import status as spinner
 from salience.errors import AccessError, InputError, MissingExtraError, SalienceError
 
@@ -86,7 +86,7 @@ def status(call: Call) -> Answer:
     """
     with spinner("reading the store"):
         found = replace(_status(call), mcp_clients=tuple(_clients()))
-    rows = list(_rows(found))
+    rows = [(name, for_store(value, call.options.store)) for name, value in _rows(found)]
     return Answer(found, (tsv(*row) for row in rows), grid(rows), code=FAILED if found.problems else 0)
 
 

@@ -380,7 +380,7 @@ def refusal(revision: str) -> str:
     if _DEVELOPMENT.fullmatch(revision):
         return (
             f"its tables are of revision {revision!r}, from before the first release. Export its memories with the "
-            "version of Salience that wrote them, then import them into a new store: salience import FILE"
+            "version of Salience that wrote them, then import them: salience --store NEW import FILE"
         )
     return (
         f"its tables are of revision {revision!r}, newer than {HEAD!r} of this version of Salience. "
