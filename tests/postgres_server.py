@@ -154,6 +154,17 @@ class Server:
                 while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
                     time.sleep(0.005)
 
+    def backup(self, *options: str) -> Path:
+        """Make a base backup with `pg_basebackup`; return the folder for a server of it."""
+        folder = self._owned(Path(tempfile.mkdtemp(prefix="backup-", dir=self.folder)))
+        command = [str(self._programs() / "pg_basebackup"), "--pgdata", str(folder / "data"), "--checkpoint=fast"]
+        command += ["--username", SUPERUSER, "--host", str(self._scratch), "--port", str(self._settings["port"])]
+        with self._popen([*command, *options], stdin=subprocess.DEVNULL, output=subprocess.PIPE) as process:
+            output = process.communicate()[0]
+        if process.returncode:
+            raise StoreError(f"pg_basebackup failed:\n{output.decode(errors='replace')[-2000:]}")
+        return folder
+
     def close(self) -> None:
         """Stop the server for good and remove its folder, unless the folder was given."""
         if self._crashed:
@@ -214,7 +225,7 @@ class Server:
     def _ready(self, data: Path) -> bool:
         with suppress(FileNotFoundError):  # line 1: process id; line 8: state
             lines = [line.strip() for line in (data / "postmaster.pid").read_text().splitlines()]
-            return lines[:1] == [str(self.pid)] and lines[7:8] == ["ready"]
+            return lines[:1] == [str(self.pid)] and lines[7:8] in (["ready"], ["standby"])
         return False
 
     def _end(self, first: signal.Signals) -> None:

@@ -432,3 +432,26 @@ def test_a_failed_vector_index_leaves_nothing_behind(cluster, administered):
         database.index()
     assert vector_indexes(cluster.superuser) == []
     assert checked(cluster.superuser) == []
+
+
+@on_a_cluster
+def test_a_tenant_moves_to_a_shard_and_a_worker_of_its_own_with_all_that_is_in_it(real_cluster):
+    """As the page about clusters says, and with writes before and after."""
+    emptied(real_cluster)
+    with closing(opened(real_cluster.engine)) as store:
+        for tenant in ("large", "small"):
+            add(store, *(stored(number, tenant=tenant) for number in range(10)))
+        with psycopg.connect(real_cluster.superuser, autocommit=True) as superuser:
+            isolate = "SELECT isolate_tenant_to_new_shard('salience.memories', 'large', 'CASCADE', 'block_writes')"
+            (shard,) = superuser.execute(isolate).fetchone()
+            where = "SELECT nodename, nodeport FROM pg_dist_shard_placement WHERE shardid = %s"
+            source = superuser.execute(where, (shard,)).fetchone()
+            workers = superuser.execute("SELECT node_name, node_port FROM citus_get_active_worker_nodes()").fetchall()
+            target = next(worker for worker in workers if worker != source)
+            move = "SELECT citus_move_shard_placement(%s::bigint, %s::text, %s::int, %s::text, %s::int, 'block_writes')"
+            superuser.execute(move, (shard, *source, *target))
+            assert superuser.execute(where, (shard,)).fetchone() == target
+        for tenant in ("large", "small"):
+            add(store, stored(10, tenant=tenant))
+            assert len(store.fetch(Scope(tenant), [id_of(number) for number in range(11)])) == 11
+    assert citus.distribute(real_cluster.superuser).findings == ()

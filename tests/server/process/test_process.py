@@ -8,6 +8,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from salience import compose
 from salience.errors import SalienceError
 from salience.server import process as processes
 from salience.server.app import build_app
+from salience.server.auth import create_key
 from salience.server.process import FAILED, SPAWN, Supervisor, bind, url_of
 from salience.server.server import serve
 from tests.contract.doubles import HashedEmbedder
@@ -211,3 +213,29 @@ def test_a_second_signal_ends_workers_that_do_not_end(planned, monkeypatch):
         Supervisor(planned(server_workers=2), listening).run()
     assert caught.value.code == 128 + signal.SIGTERM
     assert listening.fileno() == -1
+
+
+def test_two_servers_on_one_database_share_all_but_the_rates_of_keys(running, tables):
+    """Behind a load balancer each request may go to either."""
+    with closing(compose.keyring(tables)) as keyring:
+        token, key = create_key("default", ("read", "write"), {}, None, None, datetime.now(UTC))
+        keyring.add(key)
+        urls = [running(tables, SALIENCE_SERVER_RATE="4/hour").url for _ in range(2)]
+        headers = {"Authorization": f"Bearer {token}"}
+        one, other = (httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) for url in urls)
+        with one, other:
+            draft, once = {"content": "Alice lives in Oslo"}, {"Idempotency-Key": "once"}
+            first, again = (client.post("/v1/memories", json=draft, headers=once) for client in (one, other))
+            assert (first.status_code, again.status_code) == (201, 200)
+            id_ = first.json()["memory"]["id"]
+            assert again.json()["memory"]["id"] == id_
+            updated = one.patch(f"/v1/memory/{id_}", json={"weight": 0.5})
+            assert updated.status_code == 200
+            found = other.post("/v1/recall", json={"query": "Alice"}).json()["hits"]
+            assert [hit["memory"]["weight"] for hit in found] == [0.5]
+            while (asked := one.get(f"/v1/memory/{id_}")).is_success:
+                continue
+            assert asked.status_code == 429
+            assert other.get(f"/v1/memory/{id_}").is_success
+            keyring.revoke(key.prefix, datetime.now(UTC))
+            assert [client.get(f"/v1/memory/{id_}").status_code for client in (one, other)] == [401, 401]
