@@ -761,8 +761,8 @@ class Runner:
 
     def _gets_no_answer(self, tenant: str | None, since: float) -> bool:
         """Return whether a request that waits since then gets no answer; a probe tells it from a slow statement."""
-        if self._is_silent(tenant):
-            return self._silent[tenant] >= since
+        if self._is_silent(tenant) and self._silent[tenant] >= since:
+            return True
         return bool(tenant) and self._is_ignored(tenant) and not self._probe(tenant or "", True)
 
     def _probe(self, tenant: str, default: bool) -> bool:
