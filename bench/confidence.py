@@ -45,8 +45,8 @@ BINS: Final = 10
 MOST_WRONG: Final = 0.1
 """Share of the unanswerable everyday questions of the fit half that may be confident; see `threshold`."""
 RIDGE: Final = 1e-4
-FIXED: Final[Mapping[str, float]] = {"question": -3.0}
-"""Weights that no set can tell: a stored question is never the sure answer."""
+FIXED: Final[Mapping[str, float]] = {"question": -3.0, "another": -3.0, "other_name": -1.5}
+"""Weights that no set can tell: a stored question, or a memory of another thing, is never the sure answer."""
 FIT: Final[Mapping[str, frozenset[str]]] = {
     "locomo": frozenset({"conv-26", "conv-30", "conv-41"}),
     "beam": frozenset({"1", "2", "3", "4", "5"}),
@@ -85,6 +85,8 @@ explain` shows the terms of the sum.
 | `words` | the share of the question's terms, by IDF, that the memory contains |
 | `asked` | the number of terms of the question, as a share of six |
 | `question` | 1 if the memory only asks; its weight is given, not fitted |
+| `another` | 1 for a memory of another thing of a kind that the question asks about: "PR 88" for "PR 89"; given |
+| `other_name` | 1 for a memory that lacks a name of the question and names something else instead; given |
 | `old` | the probability that another memory replaces the hit |
 | the label of a signal | the contribution of that signal to the score |
 

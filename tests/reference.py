@@ -645,7 +645,7 @@ def batch_of(known: Candidates) -> Batch:
         lexicon(_counts(rows), _counts(visible), need.terms, corrections) if need.terms else None,
         windows(rows, visible, need) if need.terms and "windows" in need.parts else None,
         _entities(rows, visible, need.names) if "entities" in need.parts else None,
-        _distinctions(rows) if "distinctions" in need.parts else None,
+        *(_distinctions(rows, need.asked) if "distinctions" in need.parts else (None, None)),
         neighbours=_neighbour_ids(known) if "neighbours" in need.parts else None,
         successors=np.array([id_ for _, id_ in _successors(known)], object) if "successors" in need.parts else None,
         corrected=corrections,
@@ -772,9 +772,10 @@ def _counts(held: list[Stored]) -> list[Counter[str]]:
     return [Counter(stored.terms) for stored in held]
 
 
-def _distinctions(rows: list[Stored]) -> Ragged:
+def _distinctions(rows: list[Stored], asked: tuple[str, ...]) -> tuple[Ragged, Column]:
     codes = Distinctions()
-    return Ragged.of([[codes[one] for one in stored.distinctions] for stored in rows])
+    lists = Ragged.of([[codes[one] for one in stored.distinctions] for stored in rows])
+    return lists, np.array([codes[one] for one in asked], np.int64)
 
 
 def _entities(rows: list[Stored], visible: list[Stored], names: tuple[str, ...]) -> Entities:

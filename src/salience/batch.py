@@ -249,6 +249,7 @@ class Batch:
         vectors, lexicon, windows, entities: None unless needed. `windows` is the lexicon of texts in context: each
             memory's own text `OWN_COPIES` times, and the texts of the `WINDOW_RADIUS` memories on either side of it.
         distinctions: codes (see `coded`) of each memory's distinctions, in the order of the text; None unless needed.
+        asked: codes of `Need.asked`; None unless distinctions are needed.
         complete: whether the batch holds every visible memory that passes the filter.
         beyond: upper bound of the cosine to the query of the memories left out; an estimate if `approximate`.
         approximate: whether an approximate index chose candidates, so that a nearer memory may be left out.
@@ -271,6 +272,7 @@ class Batch:
     windows: Lexicon | None = None
     entities: Entities | None = None
     distinctions: Ragged | None = None
+    asked: Codes | None = None
     complete: bool = True
     beyond: float = 1.0
     approximate: bool = False

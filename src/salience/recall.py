@@ -283,6 +283,7 @@ def make_need(
         terms=reading.terms if "terms" in parts else (),
         correctable=reading.correctable if "terms" in parts and corrections is None else frozenset(),
         corrections=corrections or {},
+        asked=reading.distinctions,
         names=reading.names if "entities" in parts else (),
         speakers=reading.speakers,
         is_of_user=reading.is_of_user,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import COLUMNS, KINDS, PARTS, Batch, Entities, Lexicon, Ragged, Tokens, Vectors32
+from salience.batch import COLUMNS, KINDS, PARTS, Batch, Codes, Entities, Lexicon, Ragged, Tokens, Vectors32
 from salience.extract.reading import Reading
 from salience.ports import Add, Interval, Need, Store, Stored
 from salience.rank.criteria import Criteria
@@ -159,7 +159,7 @@ def shown(batch: Batch) -> tuple[Any, ...]:
         batch.lexicon and _lexicon(batch.lexicon),
         batch.windows and _lexicon(batch.windows),
         batch.entities and _entities(batch.entities),
-        batch.distinctions and _distinctions(batch.distinctions),
+        batch.distinctions and _distinctions(batch.distinctions, batch.asked),
         None if batch.neighbours is None else batch.neighbours.tolist(),
         None if batch.successors is None else batch.successors.tolist(),
     )
@@ -187,6 +187,7 @@ def _entities(found: Entities) -> tuple[Any, ...]:
     return found.of_row.offsets.tolist(), codes, found.frequency.tolist(), found.documents
 
 
-def _distinctions(found: Ragged) -> tuple[Any, ...]:
-    codes = found.values.tolist()
+def _distinctions(found: Ragged, asked: Codes | None) -> tuple[Any, ...]:
+    assert asked is not None
+    codes = [*found.values.tolist(), *asked.tolist()]
     return found.offsets.tolist(), relabelled(codes), [code % len(KINDS) for code in codes]

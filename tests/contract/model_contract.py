@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -203,9 +204,12 @@ class ModelContract:
         assert frequencies(store) == [0.0, 1.0]
         assert (only(store, 1).terms, only(store, 1).distinctions) == (("new", "new"), ("text:old",))
         store.apply([derive(1, distinctions=("number:1", "number:2"))])
-        found = store.gather(request).distinctions
-        assert found is not None
-        assert len(found.values) == 2
+        batch = store.gather(replace(request, asked=("number:3", "number:2")))
+        assert batch.distinctions is not None
+        assert batch.asked is not None
+        assert len(batch.distinctions.values) == 2
+        assert batch.distinctions.values[1] == batch.asked[1]
+        assert batch.asked[0] not in batch.distinctions.values
         store.apply([derive(1, unit(0, 1), terms=(), distinctions=())])
         found = store.gather(request).distinctions
         assert found is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reference import Distinctions
 from salience.batch import KINDS
-from salience.extract.distinctions import CONTRASTS, distinctions
+from salience.extract.distinctions import CONTRASTS, distinctions, numbered
 from salience.extract.wordlists import load
 from salience.rank.stages import covers
 from salience.text import normalise
@@ -233,3 +233,24 @@ def test_any_text_covers_itself_in_any_case_and_spacing(content, speaker):
     assert all("\n" not in one and one.partition(":")[0] in KINDS for one in result)
     again = distinctions(f"  {normalise(content).upper() if content.isascii() else normalise(content)} ", speaker)
     assert covers(*coded(result, again))
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Was PR 89 merged?", ["pr"]),
+        ("Who fixed issue #77?", ["issue"]),
+        ("Does db-04 replicate?", ["db"]),
+        ("Is flight BA117 late, and room 14 free?", ["flight", "room"]),
+        ("When was version 2.2 released?", ["version"]),
+        ("Is the limit 500?", []),
+        ("Do I weigh more than 70 kg?", []),
+        ("What are the top 5 restaurants?", []),
+        ("What did we pay in 2024?", []),
+        ("Who came on 3 May?", []),
+        ("What did I do on May 3?", []),
+        ("What does the bus cost?", []),
+    ],
+)
+def test_words_of_which_a_number_names_one(question, words):
+    assert numbered(question) == words

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from columns import random_columns
 
-from salience.batch import Batch, Entities, Lexicon, Postings, Ragged
+from salience.batch import Batch, Entities, Lexicon, Postings, Ragged, coded
 from salience.ports import Calibration
 from salience.rank import signals
 from salience.rank.signals import SIGNALS
@@ -90,9 +90,14 @@ def test_signals_stay_in_their_range():
         entities=Entities(
             Ragged.of([[row % 7, 7 + row % 11] for row in range(count)]), np.array([3]), np.array([9.0]), count
         ),
+        distinctions=Ragged.of([[coded("number:x", row % 3)] for row in range(count)]),
+        asked=np.array([coded("number:x", 0)]),
     )
     cue = TimeCue(("in April",), NOW - timedelta(days=30), NOW)
-    asked = criteria(now=NOW, intent=Intent(time=cue), calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
+    asked = criteria(
+        now=NOW, intent=Intent(time=cue), calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"),
+        terms=("deploy", "key", "vault"), numbered=("key",),
+    )  # fmt: skip
     for name, signal in SIGNALS.items():
         parameters = {
             key: parameter.default for key, parameter in signal.parameters.items() if parameter.default is not None

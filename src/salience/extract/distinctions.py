@@ -72,6 +72,26 @@ def details(content: str) -> list[str]:
     return [*numerals(content), *[value for _, value in sorted(found)], *_foreign(content)]
 
 
+_CLOSED: Final = frozenset("is are am was were do does did has have had can could will would should".split())
+"""First words of a question that is answered by yes or no."""
+
+
+def numbered(question: str) -> list[str]:
+    """Return the words of a question of which a number names one: "pr" in "Was PR 89 merged?".
+
+    A number before a unit or a plural is an amount ("30 minutes", "5 restaurants"), and one at the end of a question
+    for yes or no can be a value ("Is the limit 500?").
+    """
+    found, words = text.words(question), list[str]()
+    is_closed = bool(found) and found[0] in _CLOSED
+    for before, number, after in zip(found, found[1:], (*found[2:], ""), strict=False):
+        is_amount = after in _UNIT or (after.endswith("s") and not after.endswith(("ss", "us", "is")))
+        is_noun = before.isalpha() and before not in text.ENGLISH_STOPWORDS and before not in _FIRST
+        if is_noun and any(map(str.isdigit, number)) and not is_amount and not (is_closed and not after):
+            words.append(before)
+    return words
+
+
 MAX_QUESTION: Final = 15
 """Words of the longest text that can be nothing but a question: a longer one tells something on the way."""
 

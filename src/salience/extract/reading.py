@@ -10,12 +10,12 @@ from typing import Final
 
 from salience.extract import speakers as speaker_names
 from salience.extract import when
-from salience.extract.distinctions import details
+from salience.extract.distinctions import details, numbered
 from salience.extract.phrases import detect_intent
 from salience.extract.tense import QuestionTense, question_tense
 from salience.ports import SessionSpan
 from salience.records import PERIOD, Intent, TimeCue
-from salience.text import Tokeniser, phrases
+from salience.text import Tokeniser, normalise, phrases
 
 MOST_CORRECTED: Final = 8
 """Terms of a question that are corrected: one with more unknown words is not misspelt, and each takes time."""
@@ -39,6 +39,9 @@ class Reading:
         is_of_user: whether it is about the user.
         names_user: whether it names the user of the scope, who says "I" in what is stored.
         specifics: the terms of its numbers, dates, names and identifiers; for the stage `replaced`.
+        distinctions: its numbers and names, as distinctions.
+        named: the terms of its names, without those of speakers and the user.
+        numbered: the terms of things that a number names: "pr" in "Was PR 89 merged?".
         anchor: the terms that name the event which bounds its time (see `TimeCue`).
         intent: its intent, with the time that it names.
         tense: whether it asks for a present state, for something past, or for a state that is over.
@@ -54,6 +57,9 @@ class Reading:
     is_of_user: bool = False
     names_user: bool = False
     specifics: tuple[str, ...] = ()
+    distinctions: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    numbered: tuple[str, ...] = ()
     anchor: tuple[str, ...] = ()
     intent: Intent = Intent()
     tense: QuestionTense = "present"
@@ -91,6 +97,7 @@ def read(
     terms = every_term
     known: tuple[str, ...] = ()
     meant: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     first_person_text, names_user = text, False
     if speakers is not None:
         named = speaker_names.named(text, speakers(names))
@@ -114,8 +121,12 @@ def read(
             preferred = tokeniser.terms(when.preferences(text, cue), language)
             terms = tuple([term for term in terms if term in preferred])
     correctable = tokeniser.correctable(text, language)
-    specific = [value for kind, _, value in [one.partition(":") for one in details(text)] if kind != "claim"]
+    found = details(text)
+    specific = [value for kind, _, value in [one.partition(":") for one in found] if kind != "claim"]
     specifics = tokeniser.terms(" ".join(specific), language)
+    kinds = tokeniser.terms(" ".join(numbered(text)), language)
+    selves = {"name:" + normalise(name) for name in (*known, *own)}
+    others = [one[5:] for one in found if one.startswith("name:") and one not in selves]
     anchor = tokeniser.terms(cue.anchor, language) if cue is not None else ()
     return Reading(
         now=now,
@@ -128,6 +139,9 @@ def read(
         is_of_user=not set(meant).isdisjoint(speaker_names.USER),
         names_user=names_user,
         specifics=tuple([term for term in specifics if term in terms]),
+        distinctions=tuple([one for one in found if one.startswith(("number:", "name:"))]),
+        named=tuple([term for term in tokeniser.terms(" ".join(others), language) if term in terms]),
+        numbered=tuple([term for term in kinds if term in terms]),
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,
         tense=question_tense(text),

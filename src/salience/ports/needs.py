@@ -150,6 +150,7 @@ class Need:
             and `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
         parts: names from `batch.PARTS` to return. The windows need terms; the neighbours are the context of a memory.
         terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
+        asked: numbers and names of the query, as distinctions; `Batch.asked` has their codes.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
@@ -182,6 +183,7 @@ class Need:
     terms: tuple[str, ...] = ()
     correctable: frozenset[str] = frozenset()
     corrections: Mapping[str, str] = field(default_factory=dict)
+    asked: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     is_of_user: bool = False

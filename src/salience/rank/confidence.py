@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from salience.batch import Batch, Floats, Rows
-from salience.rank.signals import inverse_document_frequency
+from salience.rank.signals import inverse_document_frequency, numbers_or_names, of_another
 from salience.records import EMPTY_PERIOD, Part
 
 if TYPE_CHECKING:  # a profile is checked against the features, which are computed from this state
@@ -107,6 +107,25 @@ def question(state: State, sources: Rows) -> Floats:
     return state.batch["asks"][sources].astype(np.float64)
 
 
+def another(state: State, sources: Rows) -> Floats:
+    """Return 1 for a memory of another thing of the kind that the question asks about, else 0; see `same_thing`."""
+    return of_another(state.batch, state.criteria)[sources].astype(np.float64)
+
+
+def other_name(state: State, sources: Rows) -> Floats:
+    """Return 1 for a memory that lacks a name of the question and names something else instead, else 0."""
+    batch, reading = state.batch, state.criteria.reading
+    lacks, has_other = np.zeros((2, len(batch)), np.bool_)
+    if reading.named and batch.lexicon is not None:
+        for term in reading.named:
+            holds = np.zeros(len(batch), np.bool_)
+            holds[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
+            lacks |= ~holds
+        rows, is_asked = numbers_or_names(batch, "name")
+        has_other[rows[~is_asked]] = True
+    return (lacks & has_other)[sources].astype(np.float64)
+
+
 def old(state: State, _: Rows) -> Floats:
     """Return the probability that another memory replaces each hit, [0, 1]; 0 for a question about the past."""
     return state.batch["replaced"][state.rows] * (state.criteria.reading.tense == "present")
@@ -123,10 +142,12 @@ FEATURES: Final[Mapping[str, Callable[[State, Rows], Floats]]] = {
     "words": words,
     "asked": asked,
     "question": question,
+    "another": another,
+    "other_name": other_name,
     "old": old,
 }
 """Features beside the profile's own signals."""
-READS: Final = ("asks", "cosine", "replaced", "terms")
+READS: Final = ("asks", "cosine", "distinctions", "replaced", "terms")
 """Columns and part of the batch that the features read."""
 
 

@@ -12,8 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from salience.batch import TOKEN_SCALE, Batch, Codes, Entities, Floats, Lexicon, Rows, Tokens, Vectors32, int8_products
+from salience.batch import (
+    KINDS,
+    TOKEN_SCALE,
+    Batch,
+    Codes,
+    Entities,
+    Floats,
+    Lexicon,
+    Rows,
+    Tokens,
+    Vectors32,
+    int8_products,
+)
 from salience.errors import ProfileError
 from salience.ports import WindowBound
 from salience.rank.criteria import Criteria
@@ -233,6 +246,38 @@ def entity(batch: Batch, criteria: Criteria) -> Floats:
 def statement(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
     """Return 1, or `floor` for a memory that only asks, [floor, 1]: a question answers no question."""
     return np.where(batch["asks"], floor, 1.0)
+
+
+def same_thing(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
+    """Return 1, or `floor` for a memory of another thing of the kind that the question asks about, [floor, 1].
+
+    "PR 88 was merged" is of another thing for "Was PR 89 merged?": it contains the word that the number names one of,
+    and numbers, but none of the question's.
+    """
+    return np.where(of_another(batch, criteria), floor, 1.0)
+
+
+def of_another(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
+    """Return bool[n], which memories are of another thing of a kind that the question asks about; see `same_thing`."""
+    reading, another = criteria.reading, np.zeros(len(batch), np.bool_)
+    if not reading.numbered or batch.lexicon is None:
+        return another
+    for term in reading.numbered:
+        another[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
+    rows, is_asked = numbers_or_names(batch, "number")
+    has_other = np.zeros(len(batch), np.bool_)
+    has_other[rows] = True
+    has_other[rows[is_asked]] = False
+    return another & has_other
+
+
+def numbers_or_names(batch: Batch, kind: str) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return the row of each number, or of each name, of the memories, and whether the question has it too."""
+    if batch.distinctions is None or batch.asked is None:
+        return np.empty(0, np.intp), np.empty(0, np.bool_)
+    rows, codes = batch.distinctions.pairs()
+    of_kind = codes % len(KINDS) == KINDS.index(kind)
+    return rows[of_kind], np.isin(codes[of_kind], batch.asked)
 
 
 def time(batch: Batch, criteria: Criteria, *, slack_days: float, floor: float) -> Floats:
@@ -496,6 +541,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
     "speaker": Signal(speaker, 0, 1, ("speaker_named",)),
     "entity": Signal(entity, 0, 1, ("entities",)),
     "statement": Signal(statement, 0, 1, ("asks",), parameters={"floor": Parameter(0.0, 1.0, 0.8)}),
+    "same_thing": Signal(same_thing, 0, 1, ("distinctions", "terms"), parameters={"floor": Parameter(0.0, 1.0, 0.5)}),
     "time": Signal(
         time,
         0,

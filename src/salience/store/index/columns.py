@@ -493,7 +493,7 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
         "tags": codes.tags.of(tags),
         "tag_counts": tag_counts,
         "entities": np.array(entities, np.int32),
-        "distinctions": np.fromiter(map(_distinction_code, distinctions), np.int64, len(distinctions)),
+        "distinctions": distinction_codes(distinctions),
         "relations": np.array(relations, np.int64),
     }
     return columns, lists
@@ -510,6 +510,11 @@ def _counters(rows: Mapping[str, Sequence[Any]]) -> dict[str, Column]:
 def _array(values: Sequence[Any], dtype: Any) -> Column:
     """Return the values as an array; unlike `np.array`, `fromiter` raises for None."""
     return np.fromiter(values, dtype, len(values))
+
+
+def distinction_codes(distinctions: Sequence[str]) -> Codes:
+    """Return the codes of some distinctions, int64[n]."""
+    return np.fromiter(map(_distinction_code, distinctions), np.int64, len(distinctions))
 
 
 def _distinction_code(distinction: str) -> int:

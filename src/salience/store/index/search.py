@@ -38,7 +38,7 @@ from salience.batch import (
 )
 from salience.ports import Need, Pruning, Selection, SessionSpan
 from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, Scope
-from salience.store.index.columns import NEVER, Bools, Index, quantised
+from salience.store.index.columns import NEVER, Bools, Index, distinction_codes, quantised
 from salience.store.index.view import Floats32, Occurrences, Places, View, live, view_of, visible
 from salience.store.values import MICROSECONDS, instant, microseconds
 from salience.text import similar_term, similar_terms
@@ -457,6 +457,7 @@ class Search:
             self._lexicon(places, is_window=True) if "windows" in need.parts and need.terms else None,
             entities,
             self._ragged("distinctions", slots) if "distinctions" in need.parts else None,
+            distinction_codes(need.asked) if "distinctions" in need.parts else None,
             neighbours=self._neighbours(places) if "neighbours" in need.parts else None,
             successors=self._successors(places) if "successors" in need.parts else None,
             corrected=self.corrected,
