@@ -46,6 +46,8 @@ REACH_PER_HIT: Final = 4
 """Memories to request per wanted hit."""
 MAX_REACH: Final = 1600
 """Largest number of memories to request."""
+ROUNDING: Final = 1e-9
+"""Difference of two equal scores that are computed among other memories: how sums round depends on the processor."""
 GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
 HIT_SIZE: Final = 1600
@@ -198,7 +200,7 @@ def _better_elsewhere(
     wide = replace(query, scope=query.scope.widened())
     criteria = replace(ranked.criteria, limit=1, depth=None)
     best = rank(profile, outside, criteria, token_reader(services, wide, criteria))
-    if not len(best.rows) or best.scores[best.rows[0]] <= ranked.scores[ranked.rows[0]]:
+    if not len(best.rows) or best.scores[best.rows[0]] <= ranked.scores[ranked.rows[0]] + ROUNDING:
         return ()
     now, first = criteria.reading.now, hits[0].memory
     selection = Selection(scope=query.scope, filter=query.filter, values=LIVE, now=now)
