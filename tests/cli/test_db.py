@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from contextlib import closing
 from sqlite3 import connect
 
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from command_line import invoke
+from salience.settings import masked
 from salience.store.postgres.connection import Address
 from salience.store.schema import HEAD
 
@@ -55,10 +57,11 @@ def shown(dsn):
 def test_a_database_without_tables_is_reported_and_left(on, database):
     printed = on("db", "status", code=1).stdout
     assert f"revision\tnone; this version of Salience has {HEAD}" in printed
-    assert "it has no tables yet. Run: salience db upgrade" in printed
-    assert "it has no tables yet. Run: salience db upgrade" in on("status", code=1).stdout
+    remedy = f"it has no tables yet. Run: salience --store {shlex.quote(masked(database))} db upgrade"
+    assert remedy in printed
+    assert remedy in on("status", code=1).stdout
     for arguments in (["doctor"], ["reembed"], ["db", "doctor"], ["db", "index"]):
-        assert "it has no tables yet. Run: salience db upgrade" in on(*arguments, code=1).stderr
+        assert remedy in on(*arguments, code=1).stderr
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT to_regnamespace('salience')").fetchone() == (None,)
 
@@ -103,7 +106,7 @@ def test_a_doctor_shows_errors_and_mends_it(filled, database):
     line = "wrong\tsequence\t-\tthe change sequence of 'default' stands at 0, and a row at 1."
     for command in (["db", "doctor"], ["doctor"]):
         first, last = filled(*command, code=1).stdout.splitlines()
-        assert first == f"{line} To mend it: salience db doctor --repair"
+        assert first == f"{line} To mend it: salience --store {shlex.quote(masked(database))} db doctor --repair"
         assert last.endswith("1 wrong")
     assert filled("db", "doctor", "--repair").stdout.splitlines()[-1] == "1 repaired, healthy"
     result = json.loads(filled("db", "doctor", "--json").stdout)

@@ -82,7 +82,7 @@ def test_doctor_shows_errors_and_mends_it(run, run_json, stored, path):
     plant(path, "UPDATE memories SET terms = 'x' WHERE content LIKE 'Alice%'")
     line = f"wrong\tterms\t{stored.alice}\tversion 1: its terms are not those of its text."
     first, last = run("doctor", code=1).stdout.splitlines()
-    assert first == f"{line} To make it anew: salience doctor --repair"
+    assert first == f"{line} To make it anew: salience --store {path} doctor --repair"
     assert last == "2 memories and 0 older versions read, 1 wrong"
     found = json.loads(run("doctor", "--json", code=1).stdout)
     assert (found["healthy"], [one["check"] for one in found["findings"]]) == (False, ["terms"])

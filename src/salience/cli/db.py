@@ -9,7 +9,7 @@ import typer
 
 from salience.cli.maintain import finding_line
 from salience.cli.options import Call, DryRun, command, command_group
-from salience.cli.output import FAILED, Answer, one_line, size, status, steps, tsv
+from salience.cli.output import FAILED, Answer, for_store, one_line, size, status, steps, tsv
 from salience.errors import InputError, Words
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def status_(call: Call) -> Answer:
 
     with compose.database(call.options.store) as database:
         state = database.state()
-    rows = list(_state(state))
+    rows = [tuple(for_store(cell, call.options.store) for cell in cells) for cells in _state(state)]
     table = Table.grid(padding=(0, 2))
     for cells in rows:
         table.add_row(*map(one_line, cells))
@@ -164,7 +164,7 @@ def doctor(
     repaired = sum(finding.repaired for finding in found)
     wrong = len(found) - repaired
     last = (f"{repaired:,} repaired, " if repaired else "") + (f"{wrong:,} wrong" if wrong else "healthy")
-    lines = [*map(finding_line, found), *(tsv("hint", hint) for hint in hints), last]
+    lines = [*(finding_line(one, call.options.store) for one in found), *(tsv("hint", hint) for hint in hints), last]
     return Answer({"healthy": not wrong, "findings": found, "hints": hints}, lines, code=FAILED if wrong else 0)
 
 
@@ -186,10 +186,10 @@ def distribute(
 
     with status("distributing"):
         report = compose.distribute(call.options.store, shards=shards, dry_run=dry_run)
-    return Answer(report, _distributed(report), code=FAILED if report.findings else 0)
+    return Answer(report, _distributed(report, call.options.store), code=FAILED if report.findings else 0)
 
 
-def _distributed(report: Distributed) -> Iterator[str]:
+def _distributed(report: Distributed, store: str | None) -> Iterator[str]:
     from salience.text import counted
 
     yield from map(one_line, report.steps)
@@ -200,5 +200,5 @@ def _distributed(report: Distributed) -> Iterator[str]:
     yield f"{report.store}: {counted(report.shards or 0, 'shard')} of each table on {servers}, Citus {report.citus}"
     if report.steps:
         yield "reconnect all engines, as a user who is in salience_app and not a superuser"
-    yield from map(finding_line, report.findings)
+    yield from (finding_line(one, store) for one in report.findings)
     yield f"{len(report.findings):,} wrong" if report.findings else "healthy"

@@ -22,6 +22,7 @@ from salience.cli.output import (
     Answer,
     complain,
     confirm,
+    for_store,
     one_line,
     progress,
     sanitize,
@@ -239,18 +240,21 @@ def doctor(
     summary += f", {found.pending:,} without a vector yet" if found.pending else ""
     summary += (f", {repaired:,} repaired" if repaired else "") + (f", {wrong:,} wrong" if wrong else ", healthy")
     parts: list[RenderableType] = []
+    store = call.options.store
     for finding in found.findings:
         state, colour = ("repaired", "green") if finding.repaired else ("wrong", "red")
         about = short_id(finding.id) if finding.id else "the store"
-        parts.append(Text.assemble((state, f"bold {colour}"), "  ", (about, "dim"), f"  {sanitize(finding.problem)}"))
+        problem = sanitize(for_store(finding.problem, store))
+        parts.append(Text.assemble((state, f"bold {colour}"), "  ", (about, "dim"), f"  {problem}"))
     record = {name: getattr(found, name) for name in ("healthy", "memories", "versions", "pending", "findings")}
-    lines = [*map(finding_line, found.findings), summary]
+    lines = [*(finding_line(finding, store) for finding in found.findings), summary]
     return Answer(record, lines, Group(*parts, summary), code=0 if found.healthy else FAILED)
 
 
-def finding_line(finding: Finding) -> str:
-    """Return a finding as one line."""
-    return tsv("repaired" if finding.repaired else "wrong", finding.check, finding.id or "-", finding.problem)
+def finding_line(finding: Finding, store: str | None) -> str:
+    """Return a finding as one line, with commands for the store that was given before the command."""
+    problem = for_store(finding.problem, store)
+    return tsv("repaired" if finding.repaired else "wrong", finding.check, finding.id or "-", problem)
 
 
 @command(app)
