@@ -39,11 +39,11 @@ def refused(monkeypatch, tmp_path):
     return refuse
 
 
-def test_a_server_that_others_reach_needs_a_key_first(refused):
+def test_a_server_that_others_reach_needs_a_key_first(refused, tmp_path):
     code, text = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
     assert code == 2
     assert text.startswith("salience: server_host '0.0.0.0' lets other machines reach the server. No API key exists")
-    assert "salience keys create" in text
+    assert f"salience --store {tmp_path / 'agent.db'} keys create" in text
 
 
 def test_so_does_one_that_goes_by_the_name_of_a_proxy(refused, monkeypatch):
