@@ -270,7 +270,10 @@ def test_a_new_file_locked_by_another_says_so(opened, path):
 
 @pytest.mark.parametrize(
     ("revision", "remedy"),
-    [("9999", "newer than .* pip install --upgrade salience"), ("0014", "before the first release.* salience --store NEW import")],
+    [
+        ("9999", "newer than .* pip install --upgrade salience"),
+        ("0014", "before the first release.* salience --store NEW import"),
+    ],
 )
 def test_a_file_of_another_revision_says_what_helps_and_stays(opened, path, revision, remedy):
     opened().close()
