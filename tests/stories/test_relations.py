@@ -49,6 +49,11 @@ APART = {
         ("My sister works as a nurse", "I work as a teacher"),
         ("Alice's birthday is on 14 March", "Bob's birthday is on 2 June"),
     ],
+    "other values that are over": [
+        ("We deploy on Tuesdays", "We no longer deploy on Fridays"),
+        ("We use Buildkite for CI", "We no longer use Jenkins"),
+    ],
+    "fragments": [("The standup is at nine", "Standup ten")],
     "questions": [("I live in Berlin", "Where do I live?"), ("Where do I live?", "I live in Berlin")],
 }
 
@@ -76,7 +81,7 @@ def test_a_later_state_of_the_same_thing_replaces_the_earlier_one(model, older, 
 
 
 @pytest.mark.parametrize(("older", "newer"), [pair for pairs in APART.values() for pair in pairs])
-def test_nothing_is_replaced_across_subjects_siblings_events_and_questions(model, older, newer):
+def test_what_leaves_the_older_memory_true_replaces_nothing(model, older, newer):
     assert "replaces" not in kinds(model, older, newer)
 
 
