@@ -132,12 +132,15 @@ ENDS_ANOTHER = [
     ("We no longer use Jenkins", "We use Buildkite for CI"),
     ("Luca no longer lives in Paris", "Luca lives in Rome"),
     ("I no longer play tennis with Carl", "I play tennis with Ben"),
+    ("I no longer drink coffee after noon", "I drink oat milk in coffee"),
+    ("We no longer deploy on Fridays", "We deploy from main"),
 ]
 ENDS_IT = [
     ("We no longer deploy on Fridays", "We deploy on Fridays"),
     ("We no longer deploy on Fridays", "We deploy every day"),
     ("We no longer deploy on Fridays, it is Mondays now", "We deploy on Tuesdays"),
     ("We no longer use Jenkins", "We use Jenkins for CI"),
+    ("From Monday we no longer use Jenkins", "We use Jenkins for CI"),
     ("We no longer use Jenkins, we use Buildkite now", "We use Jenkins for CI"),
     ("I no longer take the train", "I take the 7:40 train"),
     ("I no longer use Emacs", "I use Vim for Python and Emacs for notes"),

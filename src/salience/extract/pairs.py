@@ -308,16 +308,17 @@ def repeats_event(newer: Statement, older: Statement) -> bool:
 def ends_another_value(newer: Statement, older: Statement) -> bool:
     """Return whether a newer statement only says that a value which the older one does not tell is over.
 
-    "We no longer deploy on Fridays" leaves "We deploy on Tuesdays" true. The two have other figures, or other names in
-    the same place, and the newer one has no other word of content that the older one lacks. It says "no longer" or the
-    like: the day in "We stopped on Friday" can be that of the change.
+    "We no longer deploy on Fridays" leaves "We deploy on Tuesdays" and "We deploy from main" true. The newer one has
+    figures that the older one lacks, or the two have other names in the same place, and the newer one has no other word
+    of content that the older one lacks. It says "no longer" or the like: the day in "We stopped on Friday" can be that
+    of the change.
     """
     if not newer.wording.ended or newer.wording.ended != newer.wording.later:
         return False
     added = newer.content - older.content
-    if newer.figures and older.figures:
+    if newer.figures:
         is_apart = newer.figures.isdisjoint(older.figures) and "every day" not in older.figures
-        return is_apart and not added
+        return is_apart and not added and "from" not in newer.wording.words  # "from Monday we no longer use Jenkins"
     _, after = differences(newer.wording.words, older.wording.words)
     values = {word for mine, theirs in after if not older.names.isdisjoint(theirs) for word in newer.names & {*mine}}
     return bool(values) and added <= {stem for word in values for stem in terms(word)}
