@@ -140,6 +140,7 @@ ENDS_IT = [
     ("We no longer deploy on Fridays", "We deploy every day"),
     ("We no longer deploy on Fridays, it is Mondays now", "We deploy on Tuesdays"),
     ("We no longer use Jenkins", "We use Jenkins for CI"),
+    ("I no longer smoke, the last one was at Easter.", "I smoke half a pack a day."),
     ("From Monday we no longer use Jenkins", "We use Jenkins for CI"),
     ("We no longer use Jenkins, we use Buildkite now", "We use Jenkins for CI"),
     ("I no longer take the train", "I take the 7:40 train"),

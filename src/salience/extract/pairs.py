@@ -33,6 +33,7 @@ _IDENTIFIER: Final = re.compile(
 )
 _TRIM: Final = ".-/"
 _CLAUSE_END: Final = re.compile(r"[,;:!?(—–]|\.\s|\s-\s")
+_SECOND_CLAUSE: Final = re.compile(r"[,;(—–]|\.\s")
 _CONFLICTS: Final = load("conflicts")
 _VERBS: Final = (
     _LISTS["verbs"]
@@ -318,7 +319,8 @@ def ends_another_value(newer: Statement, older: Statement) -> bool:
     added = newer.content - older.content
     if newer.figures:
         is_apart = newer.figures.isdisjoint(older.figures) and "every day" not in older.figures
-        return is_apart and not added and "from" not in newer.wording.words  # "from Monday we no longer use Jenkins"
+        is_of_change = "from" in newer.wording.words or _SECOND_CLAUSE.search(newer.wording.content)
+        return is_apart and not added and not is_of_change  # not "from Monday we no longer smoke"
     _, after = differences(newer.wording.words, older.wording.words)
     values = {word for mine, theirs in after if not older.names.isdisjoint(theirs) for word in newer.names & {*mine}}
     return bool(values) and added <= {stem for word in values for stem in terms(word)}
