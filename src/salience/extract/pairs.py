@@ -314,14 +314,14 @@ def ends_another_value(newer: Statement, older: Statement) -> bool:
     of content that the older one lacks. It says "no longer" or the like: the day in "We stopped on Friday" can be that
     of the change.
     """
-    if not newer.wording.ended or newer.wording.ended != newer.wording.later:
+    wording = newer.wording
+    if not wording.ended or wording.ended != wording.later or _SECOND_CLAUSE.search(wording.content):
         return False
     added = newer.content - older.content
     if newer.figures:
         is_apart = newer.figures.isdisjoint(older.figures) and "every day" not in older.figures
-        is_of_change = "from" in newer.wording.words or _SECOND_CLAUSE.search(newer.wording.content)
-        return is_apart and not added and not is_of_change  # not "from Monday we no longer smoke"
-    _, after = differences(newer.wording.words, older.wording.words)
+        return is_apart and not added and "from" not in wording.words  # "from Monday we no longer use Jenkins"
+    _, after = differences(wording.words, older.wording.words)
     values = {word for mine, theirs in after if not older.names.isdisjoint(theirs) for word in newer.names & {*mine}}
     return bool(values) and added <= {stem for word in values for stem in terms(word)}
 
