@@ -84,7 +84,9 @@ def test_bootstrap_memories_come_first_most_important_first_and_only_once(plante
     memory.remember("over", kind="bootstrap", importance=1.0, ttl=60)
     memory.remember("another project's", kind="bootstrap", project="p")
     clock.advance(minutes=2)
-    assert [hit.memory.content for hit in memory.context("query").hits] == ["rules", "style", "hit"]
+    found = memory.context("query").hits
+    assert [hit.memory.content for hit in found] == ["rules", "style", "hit"]
+    assert [hit.score for hit in found[:2]] == [1.0, 1.0]
 
 
 def test_a_bootstrap_memory_that_no_longer_holds_is_left_out(planted, clock):

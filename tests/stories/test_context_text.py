@@ -232,6 +232,14 @@ def test_a_long_best_hit_is_cut_at_a_word_and_tells_its_length_and_id():
     assert 490 <= tokens(text) <= 500
 
 
+@pytest.mark.parametrize("budget", range(300, 312))
+def test_a_cut_text_holds_every_word_that_fits(budget):
+    _, text = pack([hit(7, LONG)], budget)
+    (one,) = read(text)
+    longer = LONG[: LONG.index(" ", len(one.content) + 1)]
+    assert tokens(text) <= budget < tokens(text.replace(one.content, longer))
+
+
 def test_hits_after_a_cut_one_get_up_to_half_of_the_room():
     short = [hit(number, f"short {number}") for number in range(2, 5)]
     packed, text = pack([hit(1, LONG), *short], 500)
