@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 import salience
 from salience.engine import Engine
 from salience.ports import Derive
-from salience.records import LIKELY, Relation
+from salience.records import CALLER, LIKELY, Relation
+from salience.relations import with_supersedes
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
+from tests.contract.memories import id_of
+from tests.contract.memories import memory as made
 
 REPLACED = [
     ("I live in Berlin", "I moved to Lisbon"),
@@ -97,6 +100,12 @@ def test_a_turn_replaces_as_a_memory_does(model):
         (receipt,) = model.ingest([{"role": "user", "content": newer}], session_id="s", user_id=user)
         assert old.id in receipt.memory.replaced_ids, newer
         assert model.get(old.id, user_id=user).replaced_by.id == receipt.memory.id
+
+
+def test_what_supersedes_another_replaces_it_for_sure_before_relations_are_decided():
+    (relation,) = with_supersedes(made(2, supersedes=id_of(1))).relations
+    assert (relation.id, relation.kind, relation.probability, relation.by) == (id_of(1), "replaces", 1.0, CALLER)
+    assert with_supersedes(made(2)).relations is None
 
 
 def test_a_turn_of_the_assistant_replaces_nothing_that_the_user_said(model):
