@@ -45,7 +45,7 @@ BINS: Final = 10
 MOST_WRONG: Final = 0.1
 """Share of the unanswerable everyday questions of the fit half that may be confident; see `threshold`."""
 RIDGE: Final = 1e-4
-FIXED: Final[Mapping[str, float]] = {"question": -3.0, "another": -3.0, "other_name": -1.5}
+FIXED: Final[Mapping[str, float]] = {"question": -3.0, "another": -3.0, "other_name": -0.75}
 """Weights that no set can tell: a stored question, or a memory of another thing, is never the sure answer."""
 FIT: Final[Mapping[str, frozenset[str]]] = {
     "locomo": frozenset({"conv-26", "conv-30", "conv-41"}),

@@ -15,7 +15,7 @@ from salience.extract.phrases import detect_intent
 from salience.extract.tense import QuestionTense, question_tense
 from salience.ports import SessionSpan
 from salience.records import PERIOD, Intent, TimeCue
-from salience.text import Tokeniser, normalise, phrases
+from salience.text import ENGLISH, Tokeniser, normalise, phrases
 
 MOST_CORRECTED: Final = 8
 """Terms of a question that are corrected: one with more unknown words is not misspelt, and each takes time."""
@@ -40,7 +40,7 @@ class Reading:
         names_user: whether it names the user of the scope, who says "I" in what is stored.
         specifics: the terms of its numbers, dates, names and identifiers; for the stage `replaced`.
         distinctions: its numbers and names, as distinctions.
-        named: the terms of its names, without those of speakers and the user.
+        named: the terms of its names if it is in English, without those of speakers and the user.
         numbered: the terms of things that a number names: "pr" in "Was PR 89 merged?".
         anchor: the terms that name the event which bounds its time (see `TimeCue`).
         intent: its intent, with the time that it names.
@@ -126,7 +126,8 @@ def read(
     specifics = tokeniser.terms(" ".join(specific), language)
     kinds = tokeniser.terms(" ".join(numbered(text)), language)
     selves = {"name:" + normalise(name) for name in (*known, *own)}
-    others = [one[5:] for one in found if one.startswith("name:") and one not in selves]
+    is_english = language == ENGLISH  # in German, every noun looks like a name
+    others = [one[5:] for one in found if is_english and one.startswith("name:") and one not in selves]
     anchor = tokeniser.terms(cue.anchor, language) if cue is not None else ()
     return Reading(
         now=now,
