@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from salience.batch import Batch, Floats, Rows
-from salience.rank.signals import inverse_document_frequency, numbers_or_names, of_another
+from salience.rank.signals import holding, inverse_document_frequency, numbers_or_names, of_another
 from salience.records import EMPTY_PERIOD, Part
 
 if TYPE_CHECKING:  # a profile is checked against the features, which are computed from this state
@@ -118,9 +118,7 @@ def other_name(state: State, sources: Rows) -> Floats:
     lacks, has_other = np.zeros((2, len(batch)), np.bool_)
     if reading.named and batch.lexicon is not None:
         for term in reading.named:
-            holds = np.zeros(len(batch), np.bool_)
-            holds[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
-            lacks |= ~holds
+            lacks |= ~holding(batch, reading, term)
         rows, is_asked = numbers_or_names(batch, "name")
         has_other[rows[~is_asked]] = True
     return (lacks & has_other)[sources].astype(np.float64)

@@ -28,6 +28,7 @@ from salience.batch import (
     int8_products,
 )
 from salience.errors import ProfileError
+from salience.extract.reading import Reading
 from salience.ports import WindowBound
 from salience.rank.criteria import Criteria
 from salience.records import TIERS, TimeCue
@@ -260,15 +261,23 @@ def same_thing(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
 def of_another(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
     """Return bool[n], which memories are of another thing of a kind that the question asks about; see `same_thing`."""
     reading, another = criteria.reading, np.zeros(len(batch), np.bool_)
-    if not reading.numbered or batch.lexicon is None:
+    if not reading.numbered:
         return another
     for term in reading.numbered:
-        another[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
+        another |= holding(batch, reading, term)
     rows, is_asked = numbers_or_names(batch, "number")
     has_other = np.zeros(len(batch), np.bool_)
     has_other[rows] = True
     has_other[rows[is_asked]] = False
     return another & has_other
+
+
+def holding(batch: Batch, reading: Reading, term: str) -> NDArray[np.bool_]:
+    """Return bool[n], which memories contain a term of the question; none if the batch has no terms."""
+    holds = np.zeros(len(batch), np.bool_)
+    if batch.lexicon is not None:
+        holds[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
+    return holds
 
 
 def numbers_or_names(batch: Batch, kind: str) -> tuple[Rows, NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Ve
 from salience.extract.reading import Reading
 from salience.ports import EDGE, TOKEN_FLOOR
 from salience.rank.criteria import Criteria
-from salience.rank.signals import NAMED, SIGNALS, Parameter, max_sim
+from salience.rank.signals import NAMED, SIGNALS, Parameter, holding, max_sim
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
@@ -533,11 +533,9 @@ def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, 
 def _lacks(reading: Reading, batch: Batch, given: Rows, taking: Rows) -> Mask:
     """Return bool[n], whether a row of `given` has a term of `reading.specifics` that the row of `taking` lacks."""
     lacks = np.zeros(len(given), np.bool_)
-    if batch.lexicon is not None:
-        for term in reading.specifics:
-            holds = np.zeros(len(batch), np.bool_)
-            holds[batch.lexicon.postings.of_term(reading.terms.index(term))[0]] = True
-            lacks |= holds[given] & ~holds[taking]
+    for term in reading.specifics:
+        holds = holding(batch, reading, term)
+        lacks |= holds[given] & ~holds[taking]
     return lacks
 
 
