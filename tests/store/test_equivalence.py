@@ -198,7 +198,7 @@ OTHER_TENANT = replace(EVERYTHING, tenant="other")
 class BothStores(RuleBasedStateMachine):
     """Changes go to both stores; every answer is compared, from either of two handles on the file."""
 
-    parts = "salience.store.sqlite.CHUNK"
+    parts = "salience.store.sqlite.PART"
 
     @initialize(least_dead=st.sampled_from([-1000, 0, 64]))  # packs at each change, often, never
     def open(self, least_dead):

@@ -38,7 +38,7 @@ from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pr
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
 from salience.store.sql_store import WRITERS, SQLStore, T, Transaction, grouped, patience, rows_as_of
-from salience.store.statements import INDEXED
+from salience.store.statements import INDEXED, PART
 from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors, microseconds
 
 MEMORY: Final = ":memory:"
@@ -47,8 +47,6 @@ REWRITTEN: Final = 16 * 1024 * 1024
 """Bytes of a database that an erasure rewrites at once. Upkeep rewrites a larger one: other writers wait meanwhile."""
 LOG_PATIENCE: Final = 0.5
 """Maximum seconds that emptying the log waits for readers, while writers wait for it."""
-CHUNK: Final = 5_000
-"""Rows that are read into an index at a time."""
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant")
 _INDEXED: Final = select(*(memories.c[name] for name in INDEXED)).where(_OF_TENANT)
 _NEWER: Final = _INDEXED.where(
@@ -424,7 +422,7 @@ class SQLiteStore(SQLStore):
                 and before.index.dimension == dimension
             ):
                 values = {"tenant": tenant, "sequence": before.index.sequence}
-                index = before.index.extended(reader.execute(_NEWER, values).partitions(CHUNK), meta.sequence)
+                index = before.index.extended(reader.execute(_NEWER, values).partitions(PART), meta.sequence)
             else:
                 self._drop_indexes(tenant)
                 index = self._loaded(reader, tenant, dimension, meta.sequence)
@@ -448,7 +446,7 @@ class SQLiteStore(SQLStore):
         count = reader.execute(select(func.count()).select_from(memories).where(of_tenant)).scalar_one()
         live = _INDEXED.where(memories.c.forgotten_at.is_(None)).order_by(memories.c.id)
         with uncollected():
-            rows = reader.execute(live, {"tenant": tenant}).partitions(CHUNK)
+            rows = reader.execute(live, {"tenant": tenant}).partitions(PART)
             return Index.empty(dimension, count + count // 4).extended(rows, sequence)  # room for later writes
 
     def _drop_indexes(self, *tenants: str) -> None:

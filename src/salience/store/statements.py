@@ -63,6 +63,8 @@ INDEXED: Final = (
     "event_start", "event_end", "vector",
 )  # fmt: skip
 """Columns of the in-memory index."""
+PART: Final = 1_000
+"""Rows that are read into the index at a time: larger parts are no faster, and leave the process larger."""
 _STORED: Final = [memories.c[name] for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
 Free = tuple[tuple[str, Coordinate], ...]

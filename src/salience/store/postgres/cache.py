@@ -19,7 +19,8 @@ from salience.store.index import Index
 from salience.store.pins import Meta
 from salience.store.postgres import statements
 from salience.store.postgres.connection import Runner
-from salience.store.postgres.search import PART, Size, index_of
+from salience.store.postgres.search import Size, index_of
+from salience.store.statements import PART
 
 INDEX_OVERHEAD: Final = 8
 """Memory of an empty index, in rows: about 15 kB; a row of 384 dimensions takes 2 kB."""

@@ -24,11 +24,10 @@ from salience.store.index.view import view_of
 from salience.store.postgres import statements
 from salience.store.rows import of_vector
 from salience.store.schema import PostgresVector, memories
+from salience.store.statements import PART
 from salience.store.values import instant, means, microseconds
 from salience.text import normalise, similar_term, similar_terms
 
-PART: Final = 5_000
-"""Rows read into an index at a time."""
 MARGIN: Final = 1e-4
 """Maximum difference between a cosine of PostgreSQL and of NumPy."""
 _FEW: Final = 15_000
