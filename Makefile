@@ -6,7 +6,7 @@
 # make client            clients/typescript/src/schema.ts: the types of the TypeScript client, from the OpenAPI document of the server
 # make bench             docs/figures/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
 # make bench-everyday    tables of docs/explanation/tests.md: what comes first on the everyday worlds, beside other stores
-# make bench-postgres    docs/figures/postgres.md: capacity and speed of one PostgreSQL server with 250,000 synthetic memories; about ten minutes
+# make bench-postgres    docs/figures/postgres.md: capacity and speed of one PostgreSQL server with 250,000 synthetic memories, and a table of capacity; about 20 minutes
 # make bench-server      docs/figures/server.md: speed of `salience serve` on loopback
 # make relations         src/salience/relations.npz: fit the model of relations; several minutes
 # make ablation          docs/figures/ablation.md: what each signal of the default profile is worth on DATA

@@ -2,6 +2,7 @@
 
     python -m bench.postgres > docs/figures/postgres.md
     python -m bench.postgres --memories 25000 --only agreement
+    python -m bench.postgres --only capacity --largest 1000000
 
 The server is started for this, and gone afterwards; `--dsn` names another one. Exit code 1: an answer that states to
 be exact is not. `--plant` compares with the answers of another profile, so that this must happen.
@@ -11,30 +12,35 @@ from __future__ import annotations
 
 import argparse
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, product
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
+import psutil
 import psycopg
 from sqlalchemy import make_url
 
-from bench.corpus import BEGIN, BLOCK, DIMENSION, Block, Corpus, Lookup, Question, write_export
+from bench.corpus import BEGIN, BLOCK, DIMENSION, Block, Corpus, Entry, Lookup, Question, write_export
 from bench.page import machine, number, percentiles, quantiles, resident_bytes, say, table
 from bench.recall import share
 from bench.torture_postgres import application
 from salience import access_log, compose
 from salience import settings as configuration
+from salience.batch import Vectors32
 from salience.engine import Engine
 from salience.records import ANY
+from salience.store.postgres.cache import THREAD
 from tests.postgres_server import Elsewhere, fresh, server
 
 SETTINGS: Final[dict[str, str | int]] = {
@@ -57,6 +63,12 @@ SIZES: Final = """
         SELECT m.reltoastrelid FROM pg_class m JOIN pg_namespace k ON k.oid = m.relnamespace
         WHERE k.nspname = 'salience' AND m.relname = 'memories'))
     ORDER BY 2 DESC LIMIT 20"""
+AMOUNTS: Final = (10_000, 100_000, 1_000_000)
+COUNTS: Final = (1, 100, 2_000)
+"""Memories and tenants of the table of capacity."""
+DISK: Final = """
+    SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND n.nspname = 'salience'"""
 
 
 @dataclass(frozen=True)
@@ -91,12 +103,13 @@ def timed(times: list[float], engine: Engine, case: Case, profile: str, question
 
 
 def until_exact(engine: Engine, case: Case, question: Question) -> float:
-    """Return the milliseconds until a recall scores every memory, at most a minute: large scopes are read meanwhile."""
+    """Return the milliseconds until a recall scores every memory, a minute at most: a thread reads large scopes."""
     start = time.perf_counter()
-    while not ask(engine, case, "salience", question, dry_run=True, min_score=0.0).exact:
-        if time.perf_counter() > start + 60:
-            break
-        time.sleep(0.1)
+    if not ask(engine, case, "salience", question, dry_run=True, min_score=0.0).exact:
+        for thread in threading.enumerate():
+            if thread.name == THREAD:
+                thread.join(60)
+        ask(engine, case, "salience", question, dry_run=True, min_score=0.0)
     return (time.perf_counter() - start) * 1e3
 
 
@@ -149,6 +162,32 @@ def _writes(
         wrote.append((time.perf_counter() - start) * 1e3)
         timed(took, _engine, case, "salience", question)
     return first[0], exact, size, wrote, took
+
+
+def _read_all(tenants: int, question: Question) -> int:
+    """Ask every tenant until a recall is exact; return the bytes that this takes."""
+    timed([], _engine, Case("", -1), "salience", question)
+    size = resident_bytes()
+    for tenant in range(tenants):
+        until_exact(_engine, Case("", tenant), question)
+    return resident_bytes() - size
+
+
+def _recalls(tenants: int, questions: Sequence[Question], threads: int, seconds: float) -> tuple[int, float]:
+    """Ask any of the tenants for some seconds; return the recalls and their processor time, counters written."""
+
+    def work(thread: int) -> int:
+        chance, count, end = Random(thread), 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            ask(_engine, Case("", chance.randrange(tenants)), "salience", chance.choice(questions))
+            count += 1
+        return count
+
+    start = time.process_time()
+    with ThreadPoolExecutor(threads) as pool:
+        count = sum(pool.map(work, range(threads)))
+    access_log.flush_all()
+    return count, time.process_time() - start
 
 
 # --- The measurement --------------------------------------------------------------------------------------------------
@@ -218,10 +257,7 @@ class Bench:
         with opened(self.owner) as engine, opened(str(self.file)) as file:
             for tenant, size in enumerate(self.sizes):
                 path = self.folder / "export.jsonl"
-                write_export(path, islice(entries, size))
-                start = time.perf_counter()
-                engine.of(f"tenant{tenant}").import_(path)
-                took += time.perf_counter() - start
+                took += imported(engine, tenant, path, islice(entries, size))
                 if tenant < len(SHARES):
                     file.of(f"tenant{tenant}").import_(path)
         with psycopg.connect(self.owner, autocommit=True) as superuser:
@@ -313,6 +349,69 @@ class Bench:
         self.add("Writing", text, head, rows)
 
 
+def imported(engine: Engine, tenant: int, path: Path, entries: Iterator[tuple[Entry, Vectors32]]) -> float:
+    """Import memories from an export file, vectors included; return the seconds of the import."""
+    write_export(path, entries)
+    start = time.perf_counter()
+    engine.of(f"tenant{tenant}").import_(path)
+    return time.perf_counter() - start
+
+
+def capacity(args: argparse.Namespace) -> str:
+    """Return a table of recalls a second, processor time and bytes, by memories and tenants."""
+    rows = []
+    for memories, tenants in product([amount for amount in AMOUNTS if amount <= args.largest], COUNTS):
+        start = time.perf_counter()
+        with database(args.dsn) as (owner, dsn):
+            rows.append((f"{memories:,}", f"{tenants:,}", *figures(args, owner, dsn, memories, tenants)))
+        say(f"{' | '.join(rows[-1])}: {time.perf_counter() - start:,.0f} s")
+    many = f"{args.processes} processes of {args.threads} threads"
+    text = f"Tenants of equal size. {many} ask any of the tenants under `salience`, after each tenant was asked once. "
+    text += "*server* and *clients*: processor time of a recall. *of a process*: memory that the columns take in each, "
+    text += "at most those of `SALIENCE_CACHED_ROWS` memories."
+    head = ("memories", "tenants", "recalls a second", "clients, ms", "server, ms", "bytes a memory on disk")
+    return "\n\n".join(("## Capacity", text, table((*head, "of a process"), rows, 0)))
+
+
+def figures(args: argparse.Namespace, owner: str, dsn: str, memories: int, tenants: int) -> tuple[str, ...]:
+    """Return the figures of the table of capacity for one number of memories and of tenants."""
+    corpus, pools = Corpus(memories, args.seed), list[ProcessPoolExecutor]()
+    entries, questions, size = corpus.pairs(), corpus.questions("all", 200), memories // tenants
+    with TemporaryDirectory() as folder, opened(owner) as engine:
+        for tenant in range(tenants):
+            imported(engine, tenant, Path(folder) / "export.jsonl", islice(entries, size))
+    if size > configuration.load().exact_rows:
+        with compose.database(owner) as place:
+            place.index(is_half=False)
+    try:
+        with psycopg.connect(owner, autocommit=True) as superuser:
+            superuser.execute("VACUUM ANALYZE")
+            (disk,) = superuser.execute(DISK).fetchone() or (0,)
+            (status,) = superuser.execute("SELECT pg_read_file('postmaster.pid')").fetchone() or ("",)
+        pools = [
+            ProcessPoolExecutor(1, get_context("spawn"), _connect, (dsn, args.threads)) for _ in range(args.processes)
+        ]
+        sizes = [one.result() for one in [pool.submit(_read_all, tenants, questions[0]) for pool in pools]]
+        before = 0.0 if args.dsn else server_seconds(int(status.split()[0]))
+        given = (tenants, questions, args.threads, args.seconds)
+        found = [one.result() for one in [pool.submit(_recalls, *given) for pool in pools]]
+        served = 0.0 if args.dsn else server_seconds(int(status.split()[0])) - before
+    finally:
+        for pool in pools:
+            pool.shutdown()
+    count = sum(recalls for recalls, _ in found)
+    spent = number(sum(seconds for _, seconds in found) / count * 1e3)
+    served_ms = "" if args.dsn else number(served / count * 1e3)
+    return f"{count / args.seconds:,.0f}", spent, served_ms, f"{disk / memories:,.0f}", f"{max(sizes) / 1e6:,.0f} MB"
+
+
+def server_seconds(pid: int) -> float:
+    """Return the processor time of the processes that a server on this machine has started."""
+    running = psutil.Process(pid)
+    times, ended = [child.cpu_times() for child in running.children()], running.cpu_times()
+    return float(sum(one.user + one.system for one in times) + ended.children_user + ended.children_system)
+
+
 @contextmanager
 def database(dsn: str | None) -> Iterator[tuple[str, str]]:
     """Yield the DSN of an empty database for its owner, and for an application under row-level security."""
@@ -333,7 +432,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.postgres", description=__doc__)
     parser.add_argument("--memories", type=int, default=250_000)
     parser.add_argument("--tenants", type=int, default=100)
-    parser.add_argument("--only", choices=["agreement"], help="measure one part")
+    parser.add_argument("--only", choices=["agreement", "capacity"], help="measure one part")
+    parser.add_argument("--largest", type=int, default=100_000, help="maximum memories of the table of capacity")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each figure")
     parser.add_argument("--compared", type=int, default=40, help="questions whose answers are compared")
     parser.add_argument("--processes", type=int, default=2, help="of clients")
@@ -342,11 +442,16 @@ def main() -> int:
     parser.add_argument("--dsn", help="superuser of a server; without it one is started")
     parser.add_argument("--plant", action="store_true", help="compare with another profile's answers")
     args = parser.parse_args()
+    if args.only == "capacity":
+        print(capacity(args))
+        return 0
     with TemporaryDirectory() as folder, database(args.dsn) as (owner, dsn):
         bench = Bench(owner, dsn, Path(folder), args)
         wrong = bench.run()
         with psycopg.connect(owner) as superuser:
             version = (superuser.execute("SHOW server_version").fetchone() or ["?"])[0]
+    if args.only is None:
+        bench.lines.append(capacity(args))
     settings = ", ".join(f"`{key} = {value}`" for key, value in SETTINGS.items()) if args.dsn is None else "its own"
     amounts = f"--memories {args.memories} --tenants {args.tenants}"
     sizes = bench.sizes
