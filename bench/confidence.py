@@ -85,7 +85,7 @@ explain` shows the terms of the sum.
 | `words` | the share of the question's terms, by IDF, that the memory contains |
 | `asked` | the number of terms of the question, as a share of six |
 | `question` | 1 if the memory only asks; its weight is given, not fitted |
-| `another` | 1 for a memory of another thing of a kind that the question asks about: "PR 88" for "PR 89"; given |
+| `another` | 1 for a memory of another thing of the kind: "PR 88" for "PR 89", a right knee for a left one; given |
 | `other_name` | 1 for a memory that lacks a name of the question and names something else instead; given |
 | `old` | the probability that another memory replaces the hit |
 | the label of a signal | the contribution of that signal to the score |

@@ -646,6 +646,7 @@ def batch_of(known: Candidates) -> Batch:
         windows(rows, visible, need) if need.terms and "windows" in need.parts else None,
         _entities(rows, visible, need.names) if "entities" in need.parts else None,
         *(_distinctions(rows, need.asked) if "distinctions" in need.parts else (None, None)),
+        rivals={word: _holding(rows, word) for word in need.rivals},
         neighbours=_neighbour_ids(known) if "neighbours" in need.parts else None,
         successors=np.array([id_ for _, id_ in _successors(known)], object) if "successors" in need.parts else None,
         corrected=corrections,
@@ -776,6 +777,10 @@ def _distinctions(rows: list[Stored], asked: tuple[str, ...]) -> tuple[Ragged, C
     codes = Distinctions()
     lists = Ragged.of([[codes[one] for one in stored.distinctions] for stored in rows])
     return lists, np.array([codes[one] for one in asked], np.int64)
+
+
+def _holding(rows: list[Stored], word: str) -> Rows:
+    return np.flatnonzero([word in (*stored.terms, *stored.distinctions) for stored in rows])
 
 
 def _entities(rows: list[Stored], visible: list[Stored], names: tuple[str, ...]) -> Entities:

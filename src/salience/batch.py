@@ -250,6 +250,7 @@ class Batch:
             memory's own text `OWN_COPIES` times, and the texts of the `WINDOW_RADIUS` memories on either side of it.
         distinctions: codes (see `coded`) of each memory's distinctions, in the order of the text; None unless needed.
         asked: codes of `Need.asked`; None unless distinctions are needed.
+        rivals: each of `Need.rivals` -> the rows that contain it, ascending.
         complete: whether the batch holds every visible memory that passes the filter.
         beyond: upper bound of the cosine to the query of the memories left out; an estimate if `approximate`.
         approximate: whether an approximate index chose candidates, so that a nearer memory may be left out.
@@ -273,6 +274,7 @@ class Batch:
     entities: Entities | None = None
     distinctions: Ragged | None = None
     asked: Codes | None = None
+    rivals: Mapping[str, Rows] = field(default_factory=dict)
     complete: bool = True
     beyond: float = 1.0
     approximate: bool = False
@@ -305,6 +307,7 @@ class Batch:
             windows=self.windows and self.windows.take(rows),
             entities=self.entities and self.entities.take(rows),
             distinctions=self.distinctions and self.distinctions.take(rows),
+            rivals={word: np.flatnonzero(np.isin(rows, held)) for word, held in self.rivals.items()},
             neighbours=None if self.neighbours is None else self.neighbours[rows],
             successors=None if self.successors is None else self.successors[rows],
             late=None if self.late is None else self.late[rows],

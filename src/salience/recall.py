@@ -286,6 +286,7 @@ def make_need(
         correctable=reading.correctable if "terms" in parts and corrections is None else frozenset(),
         corrections=corrections or {},
         asked=reading.distinctions,
+        rivals=reading.rival_words if "distinctions" in parts and "terms" in parts else (),
         names=reading.names if "entities" in parts else (),
         speakers=reading.speakers,
         is_of_user=reading.is_of_user,

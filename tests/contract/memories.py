@@ -160,6 +160,7 @@ def shown(batch: Batch) -> tuple[Any, ...]:
         batch.windows and _lexicon(batch.windows),
         batch.entities and _entities(batch.entities),
         batch.distinctions and _distinctions(batch.distinctions, batch.asked),
+        {word: rows.tolist() for word, rows in batch.rivals.items()},
         None if batch.neighbours is None else batch.neighbours.tolist(),
         None if batch.successors is None else batch.successors.tolist(),
     )

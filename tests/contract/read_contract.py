@@ -568,6 +568,22 @@ class ReadContract:
         assert [found.id for found in store.fetch(Scope(user_id="u1"), ["0badcafe"])] == [twins[1]]
         assert [found.id for found in store.fetch(EVERYTHING, twins)] == twins
 
+    def test_a_batch_has_the_rows_of_terms_and_distinctions_that_are_rivals(self, store: Store) -> None:
+        add(
+            store,
+            stored(1, terms=("left", "knee"), distinctions=("text:1", "date:monday")),
+            stored(2, terms=("right", "right"), distinctions=("text:2", "date:monday", "number:2", "date:monday")),
+            stored(3, terms=("left",), user_id="hidden"),
+            stored(4, terms=("left",), kind="y"),
+        )
+        words = ("right", "date:monday", "left", "absent", "date:friday")
+        request = need(Scope(user_id="u"), filter=Filter(kinds=["fact"]), distinctions=True, rivals=words)
+        for one in (request, replace(request, vector=unit(1), candidates=5)):
+            batch = store.gather(one)
+            found = {word: [numbers(batch)[row] for row in rows] for word, rows in batch.rivals.items()}
+            assert found == {"right": [2], "date:monday": [1, 2], "left": [1], "absent": [], "date:friday": []}
+        assert store.gather(need(distinctions=True)).rivals == {}
+
     def test_the_lexicon_counts_what_the_scope_sees(self, store: Store) -> None:
         words = np.random.default_rng(5).choice(["a", "b", "c", "d"], size=(60, 6))
         items = [

@@ -72,8 +72,12 @@ def details(content: str) -> list[str]:
     return [*numerals(content), *[value for _, value in sorted(found)], *_foreign(content)]
 
 
-_CLOSED: Final = frozenset("is are am was were do does did has have had can could will would should".split())
-"""First words of a question that is answered by yes or no."""
+CLOSED: Final = frozenset(
+    "is are am was were do does did has have had can could will would should must shall may isn't aren't doesn't don't "
+    "ist sind war waren hat haben hast habe kann können soll sollte muss wird werden darf gibt "
+    "es está están son era fue hay tiene tengo puedo debo est sont était peut dois".split()
+)
+"""First words of a question for yes or no, in English, German, Spanish and French."""
 
 
 def numbered(question: str) -> list[str]:
@@ -83,7 +87,7 @@ def numbered(question: str) -> list[str]:
     for yes or no can be a value ("Is the limit 500?").
     """
     found, words = text.words(question), list[str]()
-    is_closed = bool(found) and found[0] in _CLOSED
+    is_closed = bool(found) and found[0] in CLOSED
     for before, number, after in zip(found, found[1:], (*found[2:], ""), strict=False):
         is_amount = after in _UNIT or (after.endswith("s") and not after.endswith(("ss", "us", "is")))
         is_noun = before.isalpha() and before not in text.ENGLISH_STOPWORDS and before not in _FIRST

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -12,6 +13,7 @@ from salience.extract import speakers as speaker_names
 from salience.extract import when
 from salience.extract.distinctions import details, numbered
 from salience.extract.phrases import detect_intent
+from salience.extract.rivals import Rivals, rivals
 from salience.extract.tense import QuestionTense, question_tense
 from salience.ports import SessionSpan
 from salience.records import PERIOD, Intent, TimeCue
@@ -42,6 +44,7 @@ class Reading:
         distinctions: its numbers and names, as distinctions.
         named: the terms of its names if it is in English, without those of speakers and the user.
         numbered: the terms of things that a number names: "pr" in "Was PR 89 merged?".
+        rivals: its words that say which of several things is meant.
         anchor: the terms that name the event which bounds its time (see `TimeCue`).
         intent: its intent, with the time that it names.
         tense: whether it asks for a present state, for something past, or for a state that is over.
@@ -60,9 +63,15 @@ class Reading:
     distinctions: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     numbered: tuple[str, ...] = ()
+    rivals: tuple[Rivals, ...] = ()
     anchor: tuple[str, ...] = ()
     intent: Intent = Intent()
     tense: QuestionTense = "present"
+
+    @property
+    def rival_words(self) -> tuple[str, ...]:
+        """The distinct terms and distinctions of the members of `rivals`."""
+        return tuple(dict.fromkeys([word for one in self.rivals for member in one.members for word in member]))
 
 
 def read(
@@ -129,6 +138,8 @@ def read(
     is_english = language == ENGLISH  # in German, every noun looks like a name
     others = [one[5:] for one in found if is_english and one.startswith("name:") and one not in selves]
     anchor = tokeniser.terms(cue.anchor, language) if cue is not None else ()
+    has_window = cue is not None and (cue.start is not None or cue.end is not None)
+    terms_of = partial(tokeniser.terms, language=language)
     return Reading(
         now=now,
         texts=(text,) if first_person_text == text else (text, first_person_text),
@@ -143,6 +154,7 @@ def read(
         distinctions=tuple([one for one in found if one.startswith(("number:", "name:"))]),
         named=tuple([term for term in tokeniser.terms(" ".join(others), language) if term in terms]),
         numbered=tuple([term for term in kinds if term in terms]),
+        rivals=rivals(text, found, language, terms_of, searched=terms, has_window=has_window),
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,
         tense=question_tense(text),

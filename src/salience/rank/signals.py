@@ -253,7 +253,8 @@ def same_thing(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
     """Return 1, or `floor` for a memory of another thing of the kind that the question asks about, [floor, 1].
 
     "PR 88 was merged" is of another thing for "Was PR 89 merged?": it contains the word that the number names one of,
-    and numbers, but none of the question's.
+    and numbers, but none of the question's. So is "my right knee hurts" for "How is my left knee?": it contains "knee"
+    and one of the words that mean another one than "left", but not that word.
     """
     return np.where(of_another(batch, criteria), floor, 1.0)
 
@@ -261,15 +262,19 @@ def same_thing(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
 def of_another(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
     """Return bool[n], which memories are of another thing of a kind that the question asks about; see `same_thing`."""
     reading, another = criteria.reading, np.zeros(len(batch), np.bool_)
-    if not reading.numbered:
-        return another
-    for term in reading.numbered:
-        another |= holding(batch, reading, term)
-    rows, is_asked = numbers_or_names(batch, "number")
-    has_other = np.zeros(len(batch), np.bool_)
-    has_other[rows] = True
-    has_other[rows[is_asked]] = False
-    return another & has_other
+    if reading.numbered:
+        rows, is_asked = numbers_or_names(batch, "number")
+        another[rows] = True
+        another[rows[is_asked]] = False
+        another &= np.any([holding(batch, reading, term) for term in reading.numbered], axis=0)
+    for one in reading.rivals:
+        holds = np.zeros((len(one.members), len(batch)), np.bool_)
+        for number, member in enumerate(one.members):
+            for word in member:
+                holds[number, batch.rivals.get(word, [])] = True
+        of_kind = np.any([holding(batch, reading, term) for term in one.kinds], axis=0)
+        another |= of_kind & ~holds[0] & (holds[1:].sum(axis=0) == 1)
+    return another
 
 
 def holding(batch: Batch, reading: Reading, term: str) -> NDArray[np.bool_]:

@@ -458,6 +458,7 @@ class Search:
             entities,
             self._ragged("distinctions", slots) if "distinctions" in need.parts else None,
             distinction_codes(need.asked) if "distinctions" in need.parts else None,
+            self._rivals(places, slots) if need.rivals else {},
             neighbours=self._neighbours(places) if "neighbours" in need.parts else None,
             successors=self._successors(places) if "successors" in need.parts else None,
             corrected=self.corrected,
@@ -523,6 +524,19 @@ class Search:
             ),
             length=length[places],
         )
+
+    def _rivals(self, places: Places, slots: Rows) -> dict[str, Rows]:
+        """Return term or distinction of `Need.rivals` -> the rows that contain it, of some memories."""
+        row_of = np.full(len(self.view.slots), -1)
+        row_of[places] = np.arange(len(places))
+        found = self._occurrences(self.need.rivals)
+        owners, codes = self._ragged("distinctions", slots).pairs()
+        rivals = {}
+        for place, word in enumerate(self.need.rivals):
+            is_term = ":" not in word
+            rows = row_of[found.places[found.terms == place]] if is_term else owners[codes == distinction_codes([word])]
+            rivals[word] = np.unique(rows[rows >= 0])
+        return rivals
 
     def _neighbours(self, places: Places) -> NDArray[np.object_]:
         """Return object[k, 2], the ids of the memories before and after some memories in their sessions."""
