@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import weakref
 from contextlib import closing
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ import salience
 from salience import access_log
 from salience.access_log import AccessLog, flush_all
 from salience.errors import BusyError, StoreError
+from salience.loading import uncollected
 from salience.ports import Touch
 from salience.records import Scope
 from salience.store.pins import Meta
@@ -162,6 +164,22 @@ def test_close_writes_the_queue_and_takes_no_more(store, log):
     assert store.transactions == [[("default", "a")]]
     assert not log.add(touch("b"))
     assert len(log) == 0
+
+
+def test_a_closed_store_leaves_neither_its_model_nor_a_thread(monkeypatch):
+    """Whoever opens a store for each request would hold a model of 120 MB for each."""
+    monkeypatch.setattr(access_log, "IDLE", 2 * PATIENCE)
+    embedder, others = PlantedEmbedder(), set(threading.enumerate())
+    model = weakref.ref(embedder)
+    with uncollected():
+        with salience.connect(":memory:", embedder=embedder) as memory:
+            memory.remember("A model is large", user_id="u")
+            memory.recall("a large model", user_id="u")
+        for thread in set(threading.enumerate()) - others:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+        del memory, embedder, thread
+        assert model() is None
 
 
 def sequence(store):

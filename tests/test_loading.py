@@ -47,6 +47,22 @@ def test_a_failure_is_not_kept():
     assert once() == "made"
 
 
+def test_what_was_made_goes_with_its_owner_without_a_search_for_garbage():
+    class Owner:
+        def __init__(self):
+            self.once = Once(self.make)
+
+        def make(self):
+            return [1]
+
+    owner = Owner()
+    owner.once()
+    gone = weakref.ref(owner)
+    with uncollected():
+        del owner
+        assert gone() is None
+
+
 def test_a_missing_extra_ends_with_the_pip_line():
     with pytest.raises(MissingExtraError) as caught:
         require("a_library_that_is_not_there", "the embedder 'x'", "x")

@@ -110,20 +110,23 @@ class AccessLog:
         return tenant not in self._failed
 
     def close(self) -> None:
-        """Write the queue, and drop the touches that cannot be written."""
+        """Write the queue, drop the touches that cannot be written, and end the thread, which holds the store."""
         self.flush()
         with self._changed:
             self._closed = True
             self._queue.clear()
+            self._changed.notify_all()
 
     def _write_queue(self) -> None:
         while True:
             with self._changed:
-                self._has_thread = self._changed.wait_for(lambda: bool(self._queue), IDLE)
+                self._changed.wait_for(lambda: self._closed or bool(self._queue), IDLE)
+                self._has_thread = bool(self._queue)
                 if not self._has_thread:
                     return
                 self._changed.wait_for(
-                    lambda: not self._failed and len(self._queue) >= BATCH, RETRY if self._failed else self._linger
+                    lambda: self._closed or (not self._failed and len(self._queue) >= BATCH),
+                    RETRY if self._failed else self._linger,
                 )
             self.flush()
 

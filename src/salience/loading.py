@@ -54,15 +54,18 @@ class Once(Generic[T]):
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
+        self._make: Callable[[], T] | None = make
         self._made: list[T] = []
         self._lock = threading.Lock()
 
     def __call__(self) -> T:
         """Return the value."""
         with self._lock:
-            if not self._made:
+            if self._make is not None:
                 self._made.append(self._make())
+                self._make = (
+                    None  # it often refers to the owner of this: a model in a cycle is not freed with its owner
+                )
             return self._made[0]
 
     @property

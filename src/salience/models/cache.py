@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -158,7 +159,7 @@ class Cached(Wrapped):
         super().__init__(embedder)
         self._bare = Wrapped(embedder)
         self._size = size
-        self._measured = Once(lambda: measured(self._bare)) if measures else None
+        self._measured = Once(partial(measured, self._bare)) if measures else None
         self._embeddings: OrderedDict[bytes, Embedding] = OrderedDict()  # by hash: it holds no text
         self._lock = threading.Lock()
 
