@@ -4,10 +4,10 @@
     python -m bench.relations fit           writes src/salience/relations.npz; fitted on the fit halves
 
 The data are the pairs of `evaluate/data/everyday`, the worlds there and in bench/worlds, the pairs of
-bench/relation_pairs.tsv, the stores of bench/relation_stores.tsv, and the statements of bench/update_statements.txt,
-from which `persona` makes stores. A pair of an older memory and a newer one among its neighbours is positive if a
-question has the older one as outdated and the newer one as an answer, or if the pair is labelled `replaces`. Repeat the
-fit when the features or the calibration of the default embedder change.
+bench/relation_pairs.tsv, the stores of bench/relation_stores.tsv, by line and as notes of several lines, and the
+statements of bench/update_statements.txt, from which `persona` makes stores. A pair of an older memory and a newer one
+among its neighbours is positive if a question has the older one as outdated and the newer one as an answer, or if the
+pair is labelled `replaces`. Repeat the fit when the features or the calibration of the default embedder change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,13 @@ PERSONAS: Final = 24
 """Stores made from the statements."""
 ATTRIBUTES: Final = 45
 """Attributes of a persona."""
-WEIGHTS: Final = {"world": 1.0, "store": 2.0, "persona": 0.3, "pair": 16.0, "written": 8.0}
+NOTES: Final = 2
+"""Stores of notes that are made from the lines of each store."""
+MAX_LINES: Final = 3
+"""Lines of a note."""
+ALONE: Final = 0.5
+"""Share of lines that begin a note."""
+WEIGHTS: Final = {"world": 1.0, "store": 2.0, "note": 1.0, "persona": 0.3, "pair": 16.0, "written": 8.0}
 TOGETHER: Final = 20
 """Pairs in one store."""
 TREES: Final = 300
@@ -196,9 +202,11 @@ def examples(services: Services) -> Iterator[Example]:
     for line in STORES.read_text("utf-8").splitlines():
         name, replaced, content = line.split("\t")
         stores.setdefault(name, []).append((replaced, content))
+    chance = random.Random(5)
     for lines in stores.values():
         yield from of_store(services, lines)
-    chance = random.Random(5)
+        for _ in range(NOTES):
+            yield from of_notes(services, lines, chance)
     for _ in range(PERSONAS):
         yield from of_persona(services, *persona(chance))
 
@@ -228,14 +236,43 @@ def _with_chains(right: set[tuple[int, int]]) -> set[tuple[int, int]]:
 
 def of_store(services: Services, lines: Sequence[tuple[str, str]]) -> Iterator[Example]:
     """Yield each line of a store beside its older neighbours."""
-    home, start = Scope(user_id="u"), NOW - timedelta(weeks=len(lines))
-    drafts = [
+    yield from _of(services, _weekly([content for _, content in lines]), _replaced(lines), set(), "store", False)
+
+
+def of_notes(services: Services, lines: Sequence[tuple[str, str]], chance: random.Random) -> Iterator[Example]:
+    """Yield the lines of a store, up to three at a time as one note, each note beside its older neighbours.
+
+    A note that replaces only some lines of an older one is left out: nobody can say whether it replaces that.
+    """
+    right = _replaced(lines)
+    notes: list[list[int]] = []
+    for place in range(len(lines)):
+        is_new = not notes or len(notes[-1]) == MAX_LINES or any((one, place) in right for one in notes[-1])
+        if is_new or chance.random() < ALONE:
+            notes.append([])
+        notes[-1].append(place)
+    whole, part = set[tuple[int, int]](), set[tuple[int, int]]()
+    for newer, mine in enumerate(notes):
+        for older, theirs in enumerate(notes[:newer]):
+            replaced = [one for one in theirs if any((one, place) in right for place in mine)]
+            if replaced:
+                (whole if replaced == theirs else part).add((older, newer))
+    drafts = _weekly([". ".join(lines[place][1].rstrip(".") for place in note) for note in notes])
+    yield from _of(services, drafts, whole, part, "note", False)
+
+
+def _replaced(lines: Sequence[tuple[str, str]]) -> set[tuple[int, int]]:
+    """Return the places of the lines of a store that are replaced, each with that of a line which replaces it."""
+    named = [one.split(",") if one != "-" else [] for one, _ in lines]
+    return _with_chains({(int(older) - 1, newer) for newer, found in enumerate(named) for older in found})
+
+
+def _weekly(contents: Sequence[str]) -> list[Draft]:
+    home, start = Scope(user_id="u"), NOW - timedelta(weeks=len(contents))
+    return [
         Draft(content=content, created_at=start + timedelta(weeks=week), scope=home)
-        for week, (_, content) in enumerate(lines)
+        for week, content in enumerate(contents)
     ]
-    replaced = [one.split(",") if one != "-" else [] for one, _ in lines]
-    right = {(int(older) - 1, newer) for newer, found in enumerate(replaced) for older in found}
-    yield from _of(services, drafts, _with_chains(right), set(), "store", False)
 
 
 def of_pairs(services: Services, pairs: Sequence[Labelled], source: str, is_report: bool) -> Iterator[Example]:

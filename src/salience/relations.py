@@ -47,6 +47,8 @@ SAME_FACT: Final = 0.97
 """Probability that a fact key found in both texts means one fact; measured on the everyday worlds."""
 EXPLICIT: Final = 0.9
 """Probability of an update that the words of both texts state, such as a value that "is replaced"."""
+OTHER_KIND: Final = 0.25
+"""Factor of the odds of `replaces` where the caller gave two kinds: a rule is seldom a later value of a fact."""
 ADDED: Final = 0.69
 """Least relatedness of texts of which one adds to the other."""
 SHORTEST: Final = 3
@@ -140,6 +142,7 @@ class Pair:
         related: the relatedness of the two, [0, 1].
         rule: what the rules say.
         is_apart: whether neither can replace the other.
+        odds: factor of the odds of `replaces` beside those that the model gives.
         row: makes the features, which takes most of the time of a pair.
     """
 
@@ -147,6 +150,7 @@ class Pair:
     related: float
     rule: Rule
     is_apart: bool
+    odds: float
     row: Callable[[], list[float]]
 
 
@@ -177,6 +181,8 @@ def relate(
     undecided = [pair for pair in pairs if pair.rule.label != "duplicate" and not pair.is_apart]
     if undecided:
         chances = trees().probabilities(np.array([pair.row() for pair in undecided], np.float32))
+        odds = np.array([pair.odds for pair in undecided])
+        chances = odds * chances / (odds * chances + 1.0 - chances)
         for pair, chance in zip(undecided, chances.tolist(), strict=True):
             if (decided := _decided(pair, chance)) is not None:
                 found[pair.older.id] = decided
@@ -221,7 +227,8 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
         is_apart = min(lengths) < SHORTEST or max(lengths) > (LONGEST_TURN if turns else LONGEST)
         is_apart = is_apart or mine.is_question or theirs.is_question or speakers[0] != speakers[1]
         is_apart = is_apart or another or repeats_event(mine, theirs) or ends_another_value(mine, theirs)
-        pairs.append(Pair(older, alike, rule, is_apart, row))
+        odds = 1.0 if turns or new.kind == older.kind else OTHER_KIND
+        pairs.append(Pair(older, alike, rule, is_apart, odds, row))
     return pairs
 
 

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from salience import compose
 from salience.engine import Engine
 from salience.evaluate import sample
-from salience.records import Scope
+from salience.records import ANY, Scope
 
 PROFILES = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
 
@@ -49,6 +50,16 @@ def test_every_memory_lies_between_january_and_april_2026_and_before_its_last_re
 def stored() -> tuple[Engine, dict[str, str]]:
     engine = compose.connect(":memory:", clock=sample.now)
     return engine, {id: ref for ref, id in sample.store(engine).items()}
+
+
+def test_few_memories_of_the_sample_are_marked_as_replaced(stored: tuple[Engine, dict[str, str]]) -> None:
+    """Three are; a store of long notes without updates is where a model of updates marks too much."""
+    engine, refs = stored
+    everywhere: dict[str, Any] = dict.fromkeys(("project", "user_id", "agent_id", "session_id"), ANY)
+    listed = engine.list(limit=200, **everywhere).memories
+    marked = {refs[memory.id] for memory in listed if memory.replaced_by is not None}
+    assert marked >= {"store-mongo", "theme-dark", "refund-wrong"}
+    assert len(marked) <= 13
 
 
 @pytest.fixture(scope="module")

@@ -70,11 +70,13 @@ def model() -> Iterator[Engine]:
 USERS = iter(range(1_000_000))
 
 
-def kinds(model: Engine, older: str, newer: str, user: str | None = None) -> dict[str, float]:
+def kinds(
+    model: Engine, older: str, newer: str, user: str | None = None, given: tuple[str, str] = ("fact", "fact")
+) -> dict[str, float]:
     """Return kind -> probability of the relations of a newer text to an older one of the same user."""
     user = user or f"user-{next(USERS)}"
-    old = model.remember(older, user_id=user).memory
-    new = model.remember(newer, user_id=user).memory
+    old = model.remember(older, user_id=user, kind=given[0]).memory
+    new = model.remember(newer, user_id=user, kind=given[1]).memory
     return {one.kind: one.probability for one in new.relations or () if one.id == old.id}
 
 
@@ -86,6 +88,26 @@ def test_a_later_state_of_the_same_thing_replaces_the_earlier_one(model, older, 
 @pytest.mark.parametrize(("older", "newer"), [pair for pairs in APART.values() for pair in pairs])
 def test_what_leaves_the_older_memory_true_replaces_nothing(model, older, newer):
     assert "replaces" not in kinds(model, older, newer)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The deploy freeze starts on 12 May", "The deploy freeze now starts on 15 May"),
+        ("The retry limit is 3", "The retry limit is 5"),
+        ("I drink coffee in the morning", "I no longer drink coffee in the morning"),
+    ],
+)
+def test_an_update_of_another_kind_replaces_too_but_is_less_probable(model, older, newer):
+    same, other = kinds(model, older, newer), kinds(model, older, newer, given=("fact", "rule"))
+    assert LIKELY <= other["replaces"] <= same["replaces"]
+    assert other["replaces"] < same["replaces"] or newer.find("no longer") > 0  # stated by the words alone
+
+
+def test_two_kinds_of_one_subject_are_seldom_values_of_one_thing(model):
+    older = "Never paste a carrier token into a ticket; rotate it with `tokens rotate` and write down who did it"
+    newer = "LBL-4790 is an error that means the carrier token expired; the worker fetches a new one and tries again"
+    assert kinds(model, older, newer, given=("rule", "fact")).get("replaces", 0) < LIKELY
 
 
 def test_the_user_of_the_scope_is_the_first_person(model):

@@ -47,9 +47,9 @@ def test_a_pair_is_shown_once_as_the_receipt_tells_it(planted, older, newer):
 
 
 def test_memories_that_are_related_or_out_of_date_are_no_problem(planted, clock):
-    texts, cities = ["Ana drinks tea", "Ben drinks tea", *LIMITS], ["I live in Berlin", "I live in Rome"]
-    axes = dict.fromkeys(texts, 1) | dict.fromkeys(cities, 2)
-    memory = planted(dict.fromkeys(texts, 0.9) | dict.fromkeys(cities, 0.1), axes=axes)
+    texts, cities = ["Ana drinks tea", "Ben drinks tea"], ["I live in Berlin", "I live in Rome"]
+    axes = dict.fromkeys(texts, 1) | dict.fromkeys(cities, 2) | dict.fromkeys(LIMITS, 3)
+    memory = planted(dict.fromkeys((*texts, *LIMITS), 0.9) | dict.fromkeys(cities, 0.1), axes=axes)
     memory.remember(texts[0])
     assert memory.remember(texts[1]).contradictions[0].label == "related"
     first = memory.remember(LIMITS[0]).memory
