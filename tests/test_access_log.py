@@ -175,10 +175,12 @@ def test_a_closed_store_leaves_neither_its_model_nor_a_thread(monkeypatch):
         with salience.connect(":memory:", embedder=embedder) as memory:
             memory.remember("A model is large", user_id="u")
             memory.recall("a large model", user_id="u")
-        for thread in set(threading.enumerate()) - others:
+            started = set(threading.enumerate()) - others
+        assert started
+        for thread in started:
             thread.join(PATIENCE)
             assert not thread.is_alive()
-        del memory, embedder, thread
+        del memory, embedder
         assert model() is None
 
 

@@ -55,7 +55,7 @@ def stored() -> tuple[Engine, dict[str, str]]:
 def test_few_memories_of_the_sample_are_marked_as_replaced(stored: tuple[Engine, dict[str, str]]) -> None:
     """Three are; a store of long notes without updates is where a model of updates marks too much."""
     engine, refs = stored
-    everywhere: dict[str, Any] = dict.fromkeys(("project", "user_id", "agent_id", "session_id"), ANY)
+    everywhere: dict[str, Any] = dict.fromkeys(("project", "user_id", "agent_id"), ANY)
     listed = engine.list(limit=200, **everywhere).memories
     marked = {refs[memory.id] for memory in listed if memory.replaced_by is not None}
     assert marked >= {"store-mongo", "theme-dark", "refund-wrong"}
