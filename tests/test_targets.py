@@ -11,6 +11,7 @@ import pytest
 import salience
 from salience import compose, settings
 from salience.errors import BusyError, InputError, ReadOnlyError, StoreError, pip_install
+from salience.rank import profiles
 from salience.store.postgres import PostgresStore
 from salience.store.postgres.connection import Address
 from tests.contract.doubles import HashedEmbedder, PlantedEmbedder
@@ -158,3 +159,26 @@ def test_nor_are_the_tables_of_a_database(database):
         salience.connect(database, embedder=PlantedEmbedder(), create=False)
     with salience.connect(database, embedder=PlantedEmbedder()):
         salience.connect(database, embedder=PlantedEmbedder(), create=False).close()
+
+
+def test_a_tilde_is_the_home_directory_in_every_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "own.toml").write_text(profiles.source("cmm"), "utf-8")
+    with salience.connect("~/a.db", embedder=PlantedEmbedder()) as memory:
+        memory.remember("Alice likes tea")
+        memory.export("~/a.jsonl")
+        memory.backup("~/b.db")
+        assert memory.import_("~/a.jsonl").unchanged == 1
+        assert memory.recall("tea", profile="~/own.toml").profile == "cmm"
+    assert {"a.db", "a.jsonl", "b.db"} <= {one.name for one in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("verb", ["export", "import_", "backup"])
+def test_the_tilde_of_an_unknown_user_and_a_number_are_no_path(tmp_path, verb):
+    with salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder()) as memory:
+        with pytest.raises(InputError, match="file '~no-such-user/a' starts with ~ and no user's name"):
+            getattr(memory, verb)("~no-such-user/a")
+        with pytest.raises(InputError, match="file has the type int"):
+            getattr(memory, verb)(3)
+    with pytest.raises(InputError, match="target '~no-such-user/a' starts with ~"):
+        salience.connect("~no-such-user/a")

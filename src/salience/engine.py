@@ -287,7 +287,7 @@ class Engine(Verbs):
         self, ids: Names, *, profile: ProfileLike | None, days: float, steps: int, **where: Any
     ) -> tuple[DecayCurve, ...]:
         services, chosen = self._flushed, self._profile(profile)
-        found = services.store.fetch(self._scope(where), checks.names("ids", ids))
+        found = services.store.fetch(self._scope(where), checks.ids("ids", ids))
         ahead, count = checks.number("days", days, 0.0, 36_500.0), checks.whole("steps", steps, 2, 1000)
         return curves(found, chosen, services.clock(), ahead, count)
 
@@ -310,10 +310,10 @@ class Engine(Verbs):
         return Selection(
             scope=scope,
             filter=accepts,
-            ids=checks.names("ids", ids),
+            ids=checks.ids("ids", ids),
             words=checks.few("words", checks.texts("words", words, self._services.content_limit), MOST_WORDS),
             entities=checks.few("entities", checks.names("entities", entities), MOST_LINKS),
-            linked_to=checks.few("linked_to", checks.names("linked_to", linked_to), MOST_LINKS),
+            linked_to=checks.few("linked_to", checks.ids("linked_to", linked_to, whole=True), MOST_LINKS),
             values=values,
             now=self._services.clock(),
         )
@@ -460,7 +460,7 @@ class Engine(Verbs):
             return import_.import_(self._flushed, home, lines, skip=skip, dry_run=dry, progress=progress)
 
     def _backup(self, file: str | Path, *, overwrite: bool, progress: Callable[[int, int], None] | None) -> None:
-        self._flushed.store.backup(str(file), progress, overwrite=overwrite)
+        self._flushed.store.backup(str(checks.path("file", file)), progress, overwrite=overwrite)
 
     def close(self) -> None:
         """Write the access log and release the file or connection."""

@@ -95,7 +95,10 @@ class Verb:
         for name in named:
             if name not in self.signature.parameters or name == "self":
                 checks.choice("keyword", name, tuple(self.arguments))
-        bound = self.signature.bind(None, *given, **named)
+        try:
+            bound = self.signature.bind(None, *given, **named)
+        except TypeError as error:
+            raise TypeError(f"{self.name}(): {error}. See help(salience.Verbs.{self.name}).") from None
         bound.apply_defaults()
         return {name: value for name, value in bound.arguments.items() if name != "self" and value is not UNSET}
 
@@ -157,10 +160,6 @@ def verb(route: str, right: str, **facts: Any) -> Callable[[Method[P, R]], Metho
 _ONE: Final = "/v1/memory/{id}"
 NOTHING: Final = checks.Frozen()
 _PERSONAL: Final = ("project", "user_id", "agent_id", "session_id")
-_CHANGEABLE: Final = (
-    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "supersedes", "ttl", "tier", "metadata",
-)  # fmt: skip
-"""Fields that an update can change; at least one is required."""
 
 
 def _any_of(*schemas: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -268,7 +267,7 @@ class Verbs:
 
     @verb(
         f"PATCH {_ONE}", "write", changes="id", also_reads=True,
-        schema=_any_of(*({"required": [name]} for name in _CHANGEABLE)),
+        schema=_any_of(*({"required": [name]} for name in records.CHANGEABLE)),
     )  # fmt: skip
     def update(
         self,

@@ -199,6 +199,30 @@ def test_not_there_and_not_yours_look_the_same(planted, verb):
     assert memory.get(hidden, user_id="bob").version == 1
 
 
+@pytest.mark.parametrize("verb", ["list", "facets", "decay"])
+def test_a_condition_on_ids_refuses_a_text_that_no_id_can_be(planted, verb):
+    memory = planted()
+    for wrong in ("nope", "0" * 31, "A" * 32):
+        with pytest.raises(InputError, match=f"ids has '{wrong}', which is no id. Give the whole id of a memory"):
+            getattr(memory, verb)(ids=["0" * 32, wrong])
+    getattr(memory, verb)(ids=["0" * 32, "0" * 8])  # of no memory, which is no error
+
+
+def test_a_call_with_wrong_arguments_names_the_verb_and_its_help(planted):
+    memory = planted()
+    for call in (lambda: memory.recall("tea", "alice"), lambda: memory.recall(), lambda: memory.recall("x", query="y")):
+        with pytest.raises(TypeError, match=r"^recall\(\): .* See help\(salience\.Verbs\.recall\)\.$"):
+            call()
+
+
+@pytest.mark.parametrize("verb", ["list", "facets"])
+def test_linked_to_refuses_a_short_id_which_no_relation_has(planted, verb):
+    memory = planted()
+    with pytest.raises(InputError, match="linked_to has '00000000', which is no whole id"):
+        getattr(memory, verb)(linked_to=["0" * 8])
+    getattr(memory, verb)(linked_to=["0" * 32])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -514,7 +514,7 @@ def _import_body(
     file: files.File, source: str | None = None, progress: Progress | None = None
 ) -> Iterator[Iterator[bytes]]:
     """Yield the body of an import in chunks: lines, or the bytes of the export of another system."""
-    if source is not None and isinstance(file, (str, Path)) and Path(file).is_dir():
+    if source is not None and isinstance(file, (str, Path)) and checks.path("file", file).is_dir():
         remedy = "Put it into a ZIP file and import that, or import the folder on the server's machine."
         raise InputError("file", Words("a folder"), remedy, "is a folder, which cannot be sent to a server")
     with files.reading(file) as opened:

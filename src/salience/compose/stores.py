@@ -14,7 +14,7 @@ from salience.batch import Vectors32
 from salience.errors import InputError, StoreError, Words, shown
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Database, FullEmbedder, Keyring, Model, Store
-from salience.records import CopyReport, Distributed
+from salience.records import CopyReport, Distributed, checks
 from salience.settings import Settings
 from salience.steps import embed_with
 from salience.transfer import copy as copies
@@ -71,7 +71,7 @@ def path_of(target: str) -> Path:
     if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
         value = f"{scheme}://..." if separator else target  # the rest of a URL may contain a password
         raise InputError("target", value, f"Give a file, {SQLITE}PATH, {SERVERS[0]}://HOST/DATABASE or {MEMORY}.")
-    return Path(path).expanduser()
+    return checks.path("target", path)
 
 
 def file_of(target: str | Path | None = None) -> Path:

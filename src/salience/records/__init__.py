@@ -29,6 +29,7 @@ from salience.records.answers import (
 from salience.records.memory import (
     ANY,
     CALLER,
+    CHANGEABLE,
     CHANGES,
     FACT,
     KINDS,
@@ -86,14 +87,14 @@ from salience.records.reports import (
 )
 
 __all__ = [
-    "ANY", "BOUNDS", "CALLER", "CHANGES", "EMPTY_PERIOD", "ENTITY", "FACETS", "FACT", "KINDS", "LIKELY", "NARROWING",
-    "PERIOD", "PROBLEMS", "RELATIONS", "RIGHTS", "SCOPE_LEVELS", "SORTABLE", "STATUSES", "TAG", "TIERS", "UNSET",
-    "ActivityDay", "ApiKey", "ChangesPage", "ConsolidateReport", "Context", "Contradiction", "Coordinate", "Copied",
-    "CopyReport", "DatabaseState", "DecayCurve", "Distributed", "DoctorReport", "Draft", "Erased", "Explanation",
-    "Facets", "Filter", "Finding", "Grant", "Hit", "IndexState", "Indexed", "Intent", "Label", "LoggedHit",
-    "LoggedRecall", "Memory", "Missed", "OutOfScope", "Page", "Part", "ProfileInfo", "ProfileSignal", "Profiles",
-    "Query", "Recall", "RecallLogPage", "Receipt", "ReembedReport", "ReflectReport", "Relation", "Replacement",
-    "ReviewItem", "ReviewPage", "Scope", "ScoreDetail", "Scores", "SessionReport", "SessionSummary", "SessionsPage",
-    "SignalInfo", "StageInfo", "Stats", "TableState", "TimeCue", "TransferReport", "Unset", "Upgraded", "UpkeepReport",
-    "Verdict", "Version", "Via", "Waypoint", "Wildcard",
+    "ANY", "BOUNDS", "CALLER", "CHANGEABLE", "CHANGES", "EMPTY_PERIOD", "ENTITY", "FACETS", "FACT", "KINDS", "LIKELY",
+    "NARROWING", "PERIOD", "PROBLEMS", "RELATIONS", "RIGHTS", "SCOPE_LEVELS", "SORTABLE", "STATUSES", "TAG", "TIERS",
+    "UNSET", "ActivityDay", "ApiKey", "ChangesPage", "ConsolidateReport", "Context", "Contradiction", "Coordinate",
+    "Copied", "CopyReport", "DatabaseState", "DecayCurve", "Distributed", "DoctorReport", "Draft", "Erased",
+    "Explanation", "Facets", "Filter", "Finding", "Grant", "Hit", "IndexState", "Indexed", "Intent", "Label",
+    "LoggedHit", "LoggedRecall", "Memory", "Missed", "OutOfScope", "Page", "Part", "ProfileInfo", "ProfileSignal",
+    "Profiles", "Query", "Recall", "RecallLogPage", "Receipt", "ReembedReport", "ReflectReport", "Relation",
+    "Replacement", "ReviewItem", "ReviewPage", "Scope", "ScoreDetail", "Scores", "SessionReport", "SessionSummary",
+    "SessionsPage", "SignalInfo", "StageInfo", "Stats", "TableState", "TimeCue", "TransferReport", "Unset",
+    "Upgraded", "UpkeepReport", "Verdict", "Version", "Via", "Waypoint", "Wildcard",
 ]  # fmt: skip

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import islice
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Final
 
-from salience.errors import InputError, Words, unknown, wrong_type
+from salience.errors import InputError, Words, shown, unknown, wrong_type
+from salience.records.ids import ID, WHOLE_OR_SHORT_ID
 
 DURATION_PATTERN = r"([0-9]+(?:\.[0-9]+)?)\s*([smhdwSMHDW]?)"
 """Number and unit of a duration; the JSON schemas of REST and MCP use the same pattern."""
@@ -58,6 +60,21 @@ DURATION_LEAST = 1e-6
 """Shortest duration, seconds: the resolution of an instant."""
 DURATION_LIMIT = 100 * 366 * 86400.0
 """Longest duration, seconds: about a century."""
+
+
+def path(field: str, value: str | Path) -> Path:
+    """Return a path, with the home directory for a leading `~`.
+
+    Raises:
+        InputError: no path, or the `~` of an unknown user.
+    """
+    try:
+        return Path(value).expanduser()
+    except TypeError:
+        raise wrong_type(field, value, "Give a path.") from None
+    except RuntimeError:
+        remedy = "Write ~/ for your own home directory, or ./~ for a file whose name starts with ~."
+        raise InputError(field, str(value), remedy, f"{shown(str(value))} starts with ~ and no user's name") from None
 
 
 def text(field: str, value: object, limit: int | None = None) -> str:
@@ -120,6 +137,16 @@ def names(field: str, value: object) -> tuple[str, ...]:
     if isinstance(value, tuple) and not value:
         return ()
     return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(_several(field, value))))
+
+
+def ids(field: str, value: object, *, whole: bool = False) -> tuple[str, ...]:
+    """Return a tuple of distinct ids in the given order, short ones too unless `whole`; a single str is refused."""
+    clean, pattern = names(field, value), ID if whole else WHOLE_OR_SHORT_ID
+    for one in clean:
+        if not pattern.fullmatch(one):
+            remedy = "Give the whole id of a memory" + ("." if whole else ", or its last 8 characters.")
+            raise InputError(field, one, remedy, f"has {shown(one)}, which is no {'whole ' * whole}id")
+    return clean
 
 
 def own(field: str, value: object) -> tuple[str, ...]:

@@ -23,6 +23,10 @@ CHANGES: Final = (
     "create", "update", "supersede", "forget", "restore", "promote", "expire", "reflect", "stale",
 )  # fmt: skip
 """Changes that make a version of a memory."""
+CHANGEABLE: Final = (
+    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "supersedes", "ttl", "tier", "metadata",
+)  # fmt: skip
+"""Fields that an update can change."""
 CALLER: Final = "caller"
 FACT: Final = "fact"
 """Values of `Relation.by` that leave no doubt."""

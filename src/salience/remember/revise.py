@@ -20,7 +20,7 @@ from salience.errors import (
 )
 from salience.ports import Answered, Derive, Revise, Selection, Services, Stored
 from salience.rank.profile import Profile
-from salience.records import CALLER, FACT, LIKELY, UNSET, Draft, Memory, Receipt, Relation, Scope, checks
+from salience.records import CALLER, CHANGEABLE, FACT, LIKELY, UNSET, Draft, Memory, Receipt, Relation, Scope, checks
 from salience.records.ids import short_id
 from salience.relations import MOST, replacements, surest_first
 from salience.remember.conflicts import DISMISSED, Near, neighbours
@@ -189,7 +189,7 @@ def update(
     """
     given = {name: value for name, value in changes.items() if value is not UNSET}
     if not given:
-        remedy = f"Give at least one of: {', '.join(sorted(changes))}."
+        remedy = f"Give at least one of: {', '.join(CHANGEABLE)}."
         raise InputError("update", Words("no field"), remedy, "names nothing to change")
     request = Request(scope, "update", id, key, if_version, reason)
 

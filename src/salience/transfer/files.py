@@ -10,6 +10,7 @@ from typing import IO, Any, Final
 from salience import temporary
 from salience.errors import ImportLineError, InputError, cannot_open, cannot_write, shown, wrong_type
 from salience.lines import parsed_object
+from salience.records import checks
 
 FORMAT: Final = "salience"
 VERSION: Final = 1
@@ -36,8 +37,9 @@ def reading(file: File) -> Iterator[IO[Any]]:
             raise wrong_type("file", file, "Give a path or an open file.")
         yield file
         return
+    path = checks.path("file", file)
     try:
-        stream = Path(file).open("rb", buffering=BUFFER)  # noqa: SIM115 - closed below
+        stream = path.open("rb", buffering=BUFFER)
     except (OSError, ValueError) as error:
         raise cannot_open(file, error) from None
     with stream:
@@ -56,7 +58,7 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
             raise wrong_type("file", file, "Give a path or a file that is open for text.")
         yield file
         return
-    path = Path(file)
+    path = checks.path("file", file)
     if path.exists() and not (overwrite and is_export(path)):
         remedy = "Name a new file" + (
             ", since this one is no export." if overwrite else ", or allow it to be replaced (overwrite=True, --force)."

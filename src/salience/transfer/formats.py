@@ -16,6 +16,7 @@ from uuid import UUID
 
 from salience import temporary
 from salience.errors import InputError, cannot_write, shown, wrong_type
+from salience.records import checks
 from salience.records.ids import short_id
 from salience.transfer.files import MEM0, File, writing
 
@@ -38,7 +39,7 @@ def writer(format: str, file: File, overwrite: bool) -> Iterator[Write]:
         with writing(file, overwrite) as stream:
             yield from _mem0(stream)
     elif isinstance(file, (str, Path)):
-        yield from _folder(Path(file))
+        yield from _folder(checks.path("file", file))
     elif hasattr(file, "encoding"):
         yield lambda memory: _print(file, memory)
     else:

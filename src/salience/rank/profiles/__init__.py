@@ -9,6 +9,7 @@ from typing import Final
 
 from salience.errors import ProfileError, Words, shown
 from salience.rank.profile import Profile, parse
+from salience.records import checks
 
 ProfileLike = str | Path | Profile
 """The name of a shipped profile, the path of a TOML file, or a `Profile`."""
@@ -31,14 +32,17 @@ def load(profile: ProfileLike) -> Profile:
         raise ProfileError("profile", Words(type(profile).__name__), remedy, f"has the type {type(profile).__name__}")
     if isinstance(profile, str) and profile in NAMES:
         return _shipped(profile)
-    path = Path(profile)
+    path = checks.path("profile", profile)
     if path.suffix != ".toml":
         raise ProfileError("profile", str(profile), remedy, f"{shown(str(profile))} is unknown")
     try:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as error:  # a path with a NUL, or text that is not UTF-8
-        remedy = f"Give a file that can be read ({type(error).__name__})."
-        raise ProfileError("profile", str(path), remedy, f"{shown(str(path))} cannot be read") from None
+        reason = (
+            "it is not UTF-8" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
+        )
+        problem = f"{shown(str(path))} cannot be read: {reason}"
+        raise ProfileError("profile", str(path), "Give a file that can be read.", problem) from None
     return parse(text, str(path))
 
 

@@ -106,10 +106,11 @@ def _named(item: Item, source: str, file: str) -> Item:
 def _files(about: Source, file: str | Path | IO[Any], stack: ExitStack) -> tuple[Sequence[File], bool]:
     """Return the files to read, and whether it is one file by itself."""
     try:
-        if isinstance(file, (str, Path)) and Path(file).is_dir():
-            found = _in_folder(about, Path(file))
+        path = checks.path("file", file) if isinstance(file, (str, Path)) else file
+        if isinstance(path, Path) and path.is_dir():
+            found = _in_folder(about, path)
         else:
-            alone = File.at(Path(file)) if isinstance(file, (str, Path)) else _of_stream(file)
+            alone = File.at(path) if isinstance(path, Path) else _of_stream(path)
             with alone.open() as stream:
                 is_zip = stream.read(len(ZIP[0])) in ZIP
             if not is_zip:
