@@ -53,6 +53,7 @@ def test_restore_undoes_a_forget_and_brings_a_version_back(run_json, run, moved)
     assert run_json("restore", moved.id, "--version", "1", *moved.who)["memory"]["content"] == moved.first["content"]
     assert "version is missing, and the memory is live." in run("restore", moved.id, *moved.who, code=2).stderr
     assert "Name one of these: 1, 2, 4." in run("restore", moved.id, "--version", "9", *moved.who, code=2).stderr
+    assert run_json("restore", moved.id, "2", *moved.who)["memory"]["version"] == 6
 
 
 def test_erase_needs_yes_where_nobody_can_confirm(run, run_json, stored):
@@ -75,7 +76,8 @@ def test_a_dry_run_of_erase_counts_and_asks_nothing(run, run_json, stored):
 
 
 def test_erase_names_what_it_lacks(run, stored):
-    assert "Name at least one of project, user_id, agent_id, session_id" in run("erase", "--yes", code=2).stderr
+    printed = run("erase", "--yes", code=2).stderr
+    assert "Give ids, or at least one of --project, --user, --agent and --session" in printed
     assert "no memory" in run("erase", stored.alice, "0" * 32, "--user", "alice", "--yes", code=1).stderr
 
 

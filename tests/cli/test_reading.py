@@ -48,7 +48,7 @@ def test_the_head_shows_profile_intent_exactness_and_milliseconds(run, stored):
 
 def test_the_head_of_a_plain_recall_counts_the_memories_and_leaves_out_how_they_were_found(run, stored):
     head = run("recall", "query", "--user", "alice").stdout.splitlines()[0]
-    assert re.fullmatch(r"# \d memories; profile salience; \d+\.\d ms", head)
+    assert re.fullmatch(r"# \d memories; profile salience; \d+\.\d ms with loading the model", head)
 
 
 def test_the_time_that_a_query_names_is_reported_below_the_head(run, run_json, stored):

@@ -97,14 +97,39 @@ def test_what_is_printed_first_fits_80_columns():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["recall", "x", "--store", "a.db"], "--store goes before the command: salience --store TARGET recall ..."),
-        (["keys", "list", "--embedder", "x"], "--embedder goes before the command: salience --embedder NAME keys list"),
+        (["keys", "--store", "a.db", "list"], "--store goes before the command: salience --store TARGET keys ..."),
         (["--user", "alice", "list"], "--user goes after the command: salience COMMAND ... --user NAME"),
         (["--json", "list"], "--json goes after the command: salience COMMAND ... --json\n"),
     ],
 )
 def test_an_option_on_the_wrong_side_is_told_the_right_one(run, arguments, message):
     assert message in run(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("command", [["list"], ["keys", "list"], ["stats"], ["config", "show"]])
+def test_the_store_may_stand_after_any_command(run, stored, tmp_path, command):
+    before = run(*command)
+    after = invoke([*command, "--store", tmp_path / "agent.db", "--embedder", "planted"])
+    assert (after.exit_code, after.stdout) == (0, before.stdout)
+
+
+def test_an_option_after_the_command_wins_over_the_same_before_it_and_errors_name_it(run, stored, tmp_path):
+    other = tmp_path / "other.db"
+    assert f"salience --store {other} remember" in run("list", "--store", str(other), code=1).stderr
+
+
+def test_every_command_but_the_hook_takes_the_store_the_embedder_and_the_profile_after_it():
+    tree = typer.main.get_command(app).commands
+    leaves = {
+        f"{name} {below}".strip(): command
+        for name, top in tree.items()
+        for below, command in getattr(top, "commands", {"": top}).items()
+    }
+    for name in ("store", "embedder", "profile"):
+        without = {path for path, one in leaves.items() if name not in {p.name for p in one.params}}
+        assert without == {"hook"}
+    for path, one in leaves.items():
+        assert path == "hook" or "--store" in (one.epilog or "")
 
 
 WITHOUT_JSON = {

@@ -206,7 +206,7 @@ def test_a_profile_file_that_cannot_be_read(tmp_path):
     with pytest.raises(ProfileError, match=r"absent\.toml"):
         profiles.load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ProfileError, match="cannot be read: it is not UTF-8."):
+    with pytest.raises(ProfileError, match="cannot be read: it is not UTF-8"):
         profiles.load(tmp_path / "binary.toml")
 
 

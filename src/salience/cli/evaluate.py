@@ -53,7 +53,7 @@ Embedder = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="Embedding model. Default: --embedder before the command.",
+        help="Embedding model. Default: SALIENCE_EMBEDDER, else minilm.",
         autocompletion=EMBEDDERS,
     ),
 ]
@@ -80,12 +80,12 @@ def evaluate(
             "--profiles",
             metavar="A,B",
             help="Profiles, paths of TOML files, and the baselines bm25 and cosine. Default: all; for everyday, "
-            "--profile before the command.",
+            "that of --profile.",
         ),
     ] = None,
     embedders: Annotated[
         str | None,
-        typer.Option("--embedders", metavar="A,B", help="Embedding models. Default: --embedder before the command."),
+        typer.Option("--embedders", metavar="A,B", help="Embedding models. Default: that of --embedder."),
     ] = None,
     depths: Annotated[
         str, typer.Option("--k", metavar="N,N", help="Cut-offs of the metrics recall, all and hit.")

@@ -20,9 +20,9 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 import salience
-from salience.cli.options import EMBEDDERS, FLAGS, PROFILES, Globals, unwrapped
+from salience.cli.options import FLAGS, EmbedderName, Globals, ProfileName, Store, unwrapped
 from salience.cli.output import FAILED, complain, for_store
-from salience.errors import AccessError, InputError, NotFoundError, SalienceError
+from salience.errors import AccessError, InputError, NotFoundError, SalienceError, shown
 
 USAGE: Final = 2
 CLOSED_PIPE: Final = 128 + 13  # as a shell reports SIGPIPE
@@ -48,12 +48,14 @@ MODULES: Final = {
 }
 """Module -> its commands; "" for one of its own name. The other commands are in `memories`."""
 BEFORE: Final = {"--store": "TARGET", "--embedder": "NAME", "--profile": "NAME"}
-"""Option that goes before the command -> its value."""
+"""Option that does not go between a group and its command -> its value."""
 HINTS: Final[dict[type[SalienceError], str]] = {
     NotFoundError: "To see the ids: salience list --user '*' --project '*' --agent '*'\n",
     AccessError: "Set SALIENCE_API_KEY. Make one on the server with salience keys create --right read --right write\n",
 }
 """Error -> a second line with the command that helps, if the message has none since callers of the API read it too."""
+REMEDIES: Final = {"int_parsing": "Give a whole number.", "float_parsing": "Give a number."}
+"""Error of pydantic -> what to do."""
 AFTER: Final = {**dict.fromkeys((*FLAGS.values(), "--session"), "NAME"), "--json": ""}
 """Option that goes after the command -> its value."""
 
@@ -109,7 +111,8 @@ class Group(TyperGroup):
         except typer.TyperException as error:
             context = getattr(error, "ctx", None)
             hint = f"Try: {context.command_path} --help\n" if context else ""
-            sys.exit(complain(_misplaced(error) or error.format_message(), error.exit_code, hint))
+            message = _misplaced(error) or _mistyped(error) or error.format_message()
+            sys.exit(complain(message, error.exit_code, hint))
         except InputError as error:
             sys.exit(complain(for_store(str(error), self.store), USAGE))
         except SalienceError as error:
@@ -137,11 +140,22 @@ def _misplaced(error: Any) -> str | None:
     return None
 
 
+def _mistyped(error: Any) -> str | None:
+    """Return the message for a value of another type, or for words without quotes; None for other errors."""
+    errors: Any = getattr(error.__cause__, "errors", list)()  # of pydantic
+    if errors and (remedy := REMEDIES.get(errors[0]["type"])):
+        name = error.param.get_error_hint().strip("'")
+        return f"{name} is {shown(errors[0]['input'])}. {remedy}"
+    if error.message.startswith("Got unexpected extra argument"):
+        return f"{error.message}. Put a text of several words in quotes, and repeat an option for each of its values."
+    return None
+
+
 HELP: Final = """
     Memory for AI agents that ranks what matters, shows why, and loses nothing.
 
-    Options of the store and the profile go before the command, all other options after it. Output is formatted on a
-    terminal, plain lines in a pipe, and one JSON document with --json.
+    The options below go before or after a command, those of a command after it. Output is formatted on a terminal,
+    plain lines in a pipe, and one JSON document with --json.
 """
 app = typer.Typer(
     cls=Group,
@@ -163,33 +177,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     ctx: typer.Context,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TARGET",
-            help="File, database or server URL. Default: SALIENCE_URL, else a file in the data directory.",
-        ),
-    ] = None,
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=EMBEDDERS,
-            help="Embedding model: minilm, static, bge, multilingual, fastembed or openai. Default: SALIENCE_EMBEDDER, "
-            "else minilm.",
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Ranking profile: a name or the path of a TOML file.", autocompletion=PROFILES
-        ),
-    ] = None,
+    store: Store = None,
+    embedder: EmbedderName = None,
+    profile: ProfileName = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Store the options before the command; without a command, show what to do next."""
+    """Keep the options before the command; without a command, show what to do next."""
     ctx.obj = Globals(store, embedder, profile)
     if ctx.invoked_subcommand is None:
         from salience.cli import status

@@ -252,7 +252,7 @@ def doctor(
 
 
 def finding_line(finding: Finding, store: str | None) -> str:
-    """Return a finding as one line, with commands for the store that was given before the command."""
+    """Return a finding as one line, with commands for the store that was given."""
     problem = for_store(finding.problem, store)
     return tsv("repaired" if finding.repaired else "wrong", finding.check, finding.id or "-", problem)
 
@@ -261,8 +261,8 @@ def finding_line(finding: Finding, store: str | None) -> str:
 def reembed(call: Call) -> Answer:
     """Embed every memory again with another model.
 
-    The model is the --embedder before the command. Recalls and writes continue meanwhile; the store switches to the new
-    model once every vector is there. An interrupted run resumes where it stopped.
+    The model is that of --embedder. Recalls and writes continue meanwhile; the store switches to the new model once
+    every vector is there. An interrupted run resumes where it stopped.
     """
     from salience import compose
     from salience.text import counted

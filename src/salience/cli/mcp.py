@@ -119,7 +119,7 @@ def install(
     """Add the server to the configuration of a client, or remove it.
 
     The change is shown before anything is written, and a copy of the file is kept. Other entries, hooks and comments
-    stay as they are. The store, embedder and profile given before the command are added too.
+    stay as they are. --store, --embedder and --profile are added too if they are given.
     """
     from salience.records import checks
     from salience.server.mcp import install as installing

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from salience.cli.options import Call, Id, QueryText, Yes, command, from_stdin, now, options
+from salience.cli.options import Call, Id, QueryText, Yes, command, from_stdin, is_local, now, options
 from salience.cli.output import (
     FAILED,
     LEFT_HINT,
@@ -64,8 +64,10 @@ def recall(
         current = call.given.get("now") or call.given.get("as_of") or now(engine)
         if also:
             queries = [query, *also]
-            return results.recalls(queries, engine.recall_many(queries, **call.given), current, explain)
-        return results.recall(engine.recall(query, **call.given), current, explain)
+            return results.recalls(
+                queries, engine.recall_many(queries, **call.given), current, explain, is_local(engine)
+            )
+        return results.recall(engine.recall(query, **call.given), current, explain, is_local(engine))
 
 
 @command(app, "graph-recall", options=options("graph_recall", "query"))
@@ -78,7 +80,7 @@ def graph_recall(call: Call, query: QueryText, explain: Explain = False) -> Answ
     from salience.cli import results
 
     with call.engine() as engine:
-        return results.recall(engine.graph_recall(query, **call.given), now(engine), explain)
+        return results.recall(engine.graph_recall(query, **call.given), now(engine), explain, is_local(engine))
 
 
 @command(app, options=options("scores", "query"))
@@ -233,16 +235,24 @@ def forget(call: Call, id: Id) -> Answer:
 
 
 @command(app, options=options("restore", "id"))
-def restore(call: Call, id: Id) -> Answer:
+def restore(
+    call: Call,
+    id: Id,
+    number: Annotated[int | None, typer.Argument(metavar="VERSION", help="The same as --version.")] = None,
+) -> Answer:
     """Bring back a memory, or an older version of it.
 
-    Without --version, a forgotten or expired memory is live again as it was. With it, the memory is as in that version.
-    The current state is kept in the history.
+    Without a version, a forgotten or expired memory is live again as it was. With one, the memory is as in that
+    version. The current state is kept in the history.
     """
     from salience.cli import results
 
+    if number is not None and "version" in call.given:
+        remedy = "Give the version once: after the ID, or by --version."
+        raise InputError("--version", Words("a second version"), remedy, "is given twice")
+    given = call.given if number is None else {**call.given, "version": number}
     with call.engine() as engine:
-        return results.receipt(engine.restore(id, **call.given))
+        return results.receipt(engine.restore(id, **given))
 
 
 @command(app, options=options("history", "id"))
@@ -276,6 +286,9 @@ def erase(
     """
     from salience.cli.results import erased
 
+    if not ids and not call.given.keys() & {"project", "user_id", "agent_id", "session_id"}:
+        remedy = "Give ids, or at least one of --project, --user, --agent and --session ('*' for any)."
+        raise InputError("erase", Words("no memory"), remedy, "names no memory")
     with call.engine() as engine:
         count = engine.erase(ids or None, dry_run=True, **call.given)
         memories = erased(count)

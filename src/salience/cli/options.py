@@ -7,10 +7,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeGuard, get_args
 
 import typer
 
@@ -29,7 +32,7 @@ Command = Callable[..., "Answer | None"]
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """The options before the command, None if not given; `tools` is an option of the group `mcp`."""
+    """The options before or after any command, None if not given; `tools` is an option of the group `mcp`."""
 
     store: str | None
     embedder: str | None
@@ -42,7 +45,7 @@ class Call:
     """A call of a command.
 
     Attributes:
-        options: the options before the command.
+        options: the store, the embedder and the profile.
         given: keyword of the API -> value, for the shared options that were given.
         as_json: whether to print JSON.
     """
@@ -72,10 +75,16 @@ class Call:
         return compose.local(self.options.store, embedder=self.options.embedder, profile=profile)
 
 
+def is_local(memory: Verbs) -> TypeGuard[Engine]:
+    """Return whether the verbs run in this process, not on a server."""
+    from salience.engine import Engine
+
+    return isinstance(memory, Engine)
+
+
 def now(memory: Verbs) -> datetime:
     """Return the current time by the engine's clock, or this machine's for a client."""
-    services = getattr(memory, "services", None)
-    return services.clock() if services is not None else datetime.now(UTC)
+    return memory.services.clock() if is_local(memory) else datetime.now(UTC)
 
 
 # --- Values -----------------------------------------------------------------------------------------------------------
@@ -85,6 +94,8 @@ def from_stdin(content: str | None) -> str | None:
     """Return `content`, or standard input without its last line break if it is `-`."""
     if content != STDIN:
         return content
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="strict")  # in the locale C, Python reads other bytes as lone surrogates
     try:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
@@ -233,6 +244,38 @@ QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="The question.")
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TARGET", help="File, database or server URL. Default: SALIENCE_URL, else a file in the data directory."
+    ),
+]
+EmbedderName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        autocompletion=EMBEDDERS,
+        help="Embedding model: minilm, static, bge, multilingual, fastembed or openai. Default: SALIENCE_EMBEDDER, "
+        "else minilm.",
+    ),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Ranking profile: a name or the path of a TOML file.", autocompletion=PROFILES),
+]
+
+
+def _hidden(kind: Any) -> Any:
+    """Return the type of an option that the help leaves out."""
+    plain, shown = get_args(kind)
+    hidden = copy(shown)
+    hidden.hidden = True
+    return Annotated[plain, hidden]
+
+
+ANYWHERE: Final = {"store": _hidden(Store), "embedder": _hidden(EmbedderName), "profile": _hidden(ProfileName)}
+"""Option that may also stand after the command -> its type there."""
+EPILOG: Final = "Every command also takes --store, --embedder and --profile: see salience --help."
 TOOLS_HELP: Final = "MCP tools to offer: default, all, or comma-separated names."
 
 
@@ -255,15 +298,22 @@ def command(
     def register(function: Command) -> Command:
         def run(ctx: typer.Context, **values: Any) -> None:
             as_json = values.pop("json", False)
+            after = {name: text for name in own if (text := values.pop(name)) is not None}
+            ctx.find_root().obj = chosen = replace(ctx.obj, **after)  # of the root, for the message of an error
             texts = {name: values.pop(name) for name in shared}
-            given = {
-                name: shared[name].parse(name, text) if shared[name].parse else text  # type: ignore[misc]
-                for name, text in texts.items()
-                if text is not None and text is not False and text != []
-            }
-            if "profile" in shared and ctx.obj.profile is not None:
-                given.setdefault("profile", ctx.obj.profile)
-            answer = function(Call(ctx.obj, given, as_json), **values)
+            try:
+                given = {
+                    name: shared[name].parse(name, text) if shared[name].parse else text  # type: ignore[misc]
+                    for name, text in texts.items()
+                    if text is not None and text is not False and text != []
+                }
+                if "profile" in shared and chosen.profile is not None:
+                    given.setdefault("profile", chosen.profile)
+                answer = function(
+                    Call(chosen, given, as_json), **{name: _expanded(one) for name, one in values.items()}
+                )
+            except InputError as error:
+                raise _as_option(error, ctx) from None
             if answer is not None:
                 show(answer, as_json)
                 if answer.code:
@@ -271,19 +321,46 @@ def command(
 
         keyword, parameters = inspect.Parameter.KEYWORD_ONLY, inspect.signature(function, eval_str=True).parameters
         taken = [item.replace(kind=keyword) for item in list(parameters.values())[1:]]
+        own = [name for name in ANYWHERE if name not in (*shared, *parameters)]
+        taken += [inspect.Parameter(name, keyword, default=None, annotation=ANYWHERE[name]) for name in own]
         for shared_name, one in shared.items():
             default = False if one.type.__origin__ is bool else None
             taken.append(inspect.Parameter(shared_name, keyword, default=default, annotation=one.type))
         if json:
-            flag = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-            taken.append(inspect.Parameter("json", keyword, default=False, annotation=flag))
+            printing = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+            taken.append(inspect.Parameter("json", keyword, default=False, annotation=printing))
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         run.__signature__ = inspect.Signature([context, *taken])  # type: ignore[attr-defined]
         run.__name__ = function.__name__
-        app.command(name, help=unwrapped(function.__doc__ or ""))(run)
+        app.command(name, help=unwrapped(function.__doc__ or ""), epilog=EPILOG)(run)
         return function
 
     return register
+
+
+def _expanded(value: Any) -> Any:
+    """Return paths with the home directory for ~, which a shell leaves in --output=~/file; other values as they are."""
+    if isinstance(value, list):
+        return [_expanded(one) for one in value]
+    if not isinstance(value, Path):
+        return value
+    from salience.records import checks
+
+    return checks.path("file", value)
+
+
+def _is_given(name: str, ctx: typer.Context) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _as_option(error: InputError, ctx: typer.Context) -> InputError:
+    """Return an error with its argument as the option that was given: `tags[1]` as --tag, `where.a` as --where.a."""
+    found = re.match(r"(\w+)(\[\d+\])?", error.field)
+    for one in ctx.command.params:
+        if found and one.name == found[1] and one.opts[0].startswith("--") and _is_given(one.name, ctx):
+            return error.at(one.opts[0] + error.field[found.end() :])
+    return error
 
 
 def command_group(about: str) -> typer.Typer:

@@ -213,7 +213,7 @@ def _as_command(found: re.Match[str]) -> str:
 
 
 def for_store(text: str, store: str | None) -> str:
-    """Return a message whose commands name the store that was given before the command; None for none."""
+    """Return a message whose commands name the store that was given; None for none."""
     from salience import settings
 
     if store is None or store == settings.default_target():

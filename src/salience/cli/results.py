@@ -71,23 +71,25 @@ _IMPLIED: Final = ("updated_at", "tier_since", "forgotten_at")
 # --- Recalls ----------------------------------------------------------------------------------------------------------
 
 
-def recall(found: Recall, now: datetime, explain: bool) -> Answer:
-    """Return a recall; `explain` adds the arithmetic of each score."""
-    return Answer(found, _recall_lines(found, now, explain), _recall_view(found, now, explain))
+def recall(found: Recall, now: datetime, explain: bool, is_local: bool) -> Answer:
+    """Return a recall; `explain` adds the arithmetic of each score. If `is_local`, its time includes loading."""
+    head = _summary(found, explain, is_local)
+    return Answer(found, _recall_lines(found, head, now, explain), _recall_view(found, head, now, explain))
 
 
-def recalls(queries: Sequence[str], found: Sequence[Recall], now: datetime, explain: bool) -> Answer:
+def recalls(queries: Sequence[str], found: Sequence[Recall], now: datetime, explain: bool, is_local: bool) -> Answer:
     """Return several recalls, each under its question."""
     lines: list[str] = []
     views: list[RenderableType] = []
     for query, one in zip(queries, found, strict=True):
-        lines += [f"# question: {one_line(query)}", *_recall_lines(one, now, explain)]
-        views += [Text(sanitize(query), style="bold"), _recall_view(one, now, explain), ""]
+        head = _summary(one, explain, is_local)
+        lines += [f"# question: {one_line(query)}", *_recall_lines(one, head, now, explain)]
+        views += [Text(sanitize(query), style="bold"), _recall_view(one, head, now, explain), ""]
     return Answer({"recalls": found}, lines, Group(*views))
 
 
-def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
-    yield f"# {'; '.join(_summary(found, explain))}"
+def _recall_lines(found: Recall, head: Sequence[str], now: datetime, explain: bool) -> Iterator[str]:
+    yield f"# {'; '.join(head)}"
     yield from (f"# {one_line(line)}" for line in time_cue(found))
     if found.hits and found.verdict == "does not answer":
         yield f"# {UNSURE}"
@@ -102,8 +104,8 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
         yield from (f"# {one_line(line)}" for line in _explained(rank, hit))
 
 
-def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
-    head = Text(sanitize("\n".join([" · ".join(_summary(found, explain)), *time_cue(found)])), style="dim")
+def _recall_view(found: Recall, summary: Sequence[str], now: datetime, explain: bool) -> RenderableType:
+    head = Text(sanitize("\n".join([" · ".join(summary), *time_cue(found)])), style="dim")
     if not found.hits:
         return Group(head, Text("\n".join(_hints(found))))
     marks, segments = _marks(found), [shares(hit.score_detail) for hit in found]
@@ -145,8 +147,10 @@ def _hints(found: Recall) -> list[str]:
     return ["Nothing found in this scope.", *lines] if lines else [NOTHING_FOUND, SCOPE_HINT]
 
 
-def _summary(found: Recall, explain: bool) -> list[str]:
+def _summary(found: Recall, explain: bool, is_local: bool) -> list[str]:
     """Return how many memories were found, by which profile and in what time; `explain` adds how.
+
+    A recall in this process is its first: most of the time loads the model, which a program does once.
 
     The intent of the question and the exactness of the order are left out if they are as usual.
     """
@@ -161,7 +165,7 @@ def _summary(found: Recall, explain: bool) -> list[str]:
         *([f"reranked by {found.reranker}"] if found.reranker else []),
         *(f"searched for {word!r} instead of {query!r}" for query, word in found.corrected.items()),
         *([f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []),
-        f"{sum(laps.values()):.1f} ms{steps}",
+        f"{sum(laps.values()):.1f} ms{' with loading the model' * is_local}{steps}",
     ]
 
 

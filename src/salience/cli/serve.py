@@ -49,7 +49,7 @@ def serve(
 @command(app, json=False)
 def ui(
     call: Call,
-    store: Annotated[
+    place: Annotated[
         str | None, typer.Argument(metavar="STORE", help="File or database. Default: as for other commands.")
     ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="Port; 0: any.")] = 0,
@@ -69,7 +69,7 @@ def ui(
         require(library, "salience ui", "server")
     from salience.server import process
 
-    target = store or call.options.store
+    target = place or call.options.store
     compose.require_store(target)
     given: dict[str, Any] = {} if target is None else {"url": target}
     chosen: dict[str, Any] = {} if call.options.profile is None else {"profile": call.options.profile}

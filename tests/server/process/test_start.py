@@ -42,7 +42,7 @@ def refused(monkeypatch, tmp_path):
 def test_a_server_that_others_reach_needs_a_key_first(refused, tmp_path):
     code, text = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
     assert code == 2
-    assert text.startswith("salience: server_host '0.0.0.0' lets other machines reach the server. No API key exists")
+    assert text.startswith("salience: --host '0.0.0.0' lets other machines reach the server. No API key exists")
     assert f"salience --store {tmp_path / 'agent.db'} keys create" in text
 
 
@@ -84,8 +84,8 @@ def test_so_is_an_embedder_that_cannot_be_loaded(refused, monkeypatch):
 
 
 def test_so_is_a_database_without_its_tables(refused, database):
-    code, text = refused("--store", "nowhere", before=("--store", database))
-    assert (code, "--store goes before the command" in text) == (2, True)
+    code, text = refused("--store", f"{database}-is-not-there", before=("--store", database))
+    assert (code, text.count("\n")) == (1, 1)
     code, text = refused(before=("--store", f"{database}-is-not-there"))
     assert (code, text.count("\n")) == (1, 1)
 
@@ -118,7 +118,7 @@ def test_a_profile_that_is_unknown_is_named(refused):
 def test_memories_of_a_process_cannot_be_served_by_several(refused):
     code, text = refused("--workers", "2", before=("--store", ":memory:"))
     assert code == 2
-    assert "server_workers" in text
+    assert "--workers is 2" in text
 
 
 def test_a_port_that_is_taken_is_named():
