@@ -117,3 +117,9 @@ def test_a_locale_without_the_sign_stops_nothing(process, env):
     )
     assert (plain.returncode, plain.stderr) == (0, b"")
     assert "Tomás says \\u4f60\\u597d" in plain.stdout.decode("latin-1")
+
+
+def test_bytes_that_are_no_text_are_refused_in_the_locale_c_too(process, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")
+    result = process("remember", "-", input="caf\udce9", errors="surrogateescape")
+    assert (result.returncode, result.stderr) == (2, "salience: content is not utf-8. Give text in utf-8.\n")
