@@ -83,19 +83,20 @@ def filled(kind: str, memories: int, folder: Path) -> Iterator[tuple[str, dict[s
         yield target, tokens
 
 
-def bodies(load: Load, seed: int, count: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return paths and bodies of requests."""
-    chance, texts = random.Random(seed), Corpus(KNOWN).block(0).texts
+def bodies(load: Load, memories: int, seed: int, count: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return paths and bodies of requests to a store that is `filled` with so many memories."""
+    chance, texts = random.Random(seed), Corpus(memories).block(0).texts
     fresh, made = Corpus(count, seed + 7).block(0).texts, list[tuple[str, dict[str, Any]]]()
     for place in range(count):
-        project = "*" if load.everywhere else f"project{chance.randrange(PROJECTS)}"
+        asked = chance.randrange(KNOWN)  # in its own project, which has its words: others would correct their spelling
+        project = "*" if load.everywhere else f"project{asked % PROJECTS}"
         if chance.random() < load.writes:
             text = f"{fresh[place % len(fresh)]} noted {seed} {place}"
             made.append(("/v1/memories", {"content": text, "project": project}))
         else:
-            new = chance.random() < load.new
-            query = " ".join((fresh[place % len(fresh)] if new else chance.choice(texts)).split()[:8])
-            made.append(("/v1/recall", {"query": f"{query} {seed} {place}" if new else query, "project": project}))
+            query = " ".join(texts[asked].split()[:8])
+            is_new = chance.random() < load.new
+            made.append(("/v1/recall", {"query": f"{query} {seed} {place}" if is_new else query, "project": project}))
     return made
 
 
@@ -134,10 +135,12 @@ def client(url: str, token: str, clients: int, seconds: float, requests: Path) -
     print(json.dumps({"took": took, "errors": errors, "stored": stored}))
 
 
-def start_client(url: str, token: str, load: Load, clients: int, seconds: float, seed: int, folder: Path) -> Any:
+def start_client(
+    url: str, token: str, load: Load, memories: int, clients: int, seconds: float, seed: int, folder: Path
+) -> Any:
     """Start a client in a process of its own."""
     requests = folder / f"requests-{seed}.json"
-    requests.write_text(json.dumps(bodies(load, seed, 4_000)), "utf-8")
+    requests.write_text(json.dumps(bodies(load, memories, seed, 4_000)), "utf-8")
     command = [sys.executable, "-m", "bench.server", "--client", url, token, str(clients), str(seconds), str(requests)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -148,11 +151,11 @@ def finished(process: Any) -> dict[str, Any]:
     return found
 
 
-def alone(target: str, load: Load, count: int) -> list[float]:
+def alone(target: str, load: Load, memories: int, count: int) -> list[float]:
     """Return milliseconds of recalls by the engine without a server, one after the other."""
     took = []
     with closing(compose.engine(configuration.load(), target, embedder=EMBEDDER)) as engine:
-        for path, body in bodies(load, 1, count):
+        for path, body in bodies(load, memories, 1, count):
             if path == "/v1/recall":
                 start = time.perf_counter()
                 where = ANY if load.everywhere else body["project"]
@@ -183,7 +186,7 @@ def measure(kind: str, args: argparse.Namespace) -> tuple[list[Sequence[str]], l
     with TemporaryDirectory() as name, filled(kind, args.memories, Path(name)) as (target, tokens):
         folder, base, stored = Path(name), dict[str, float](), dict[str, str]()
         for load in LOADS:
-            took = alone(target, load, args.alone)
+            took = alone(target, load, args.memories, args.alone)
             base[load.name] = 1e3 * len(took) / sum(took)
             times = percentiles(quantiles(took))
             rows.append((kind, load.name, "none", "1", number(base[load.name], 0), "1", *times, "0"))
@@ -194,7 +197,9 @@ def measure(kind: str, args: argparse.Namespace) -> tuple[list[Sequence[str]], l
                         say(f"{kind}, {load.name}, {workers} workers, {clients} clients")
                         seed += 1
                         token = tokens[load.who]
-                        done = finished(start_client(served.url, token, load, clients, args.seconds, seed, folder))
+                        done = finished(
+                            start_client(served.url, token, load, args.memories, clients, args.seconds, seed, folder)
+                        )
                         times, rate = percentiles(quantiles(done["took"])), len(done["took"]) / args.seconds
                         ratio = f"{rate / base[load.name]:.2f}"
                         errors = sum(done["errors"].values())
@@ -206,7 +211,9 @@ def measure(kind: str, args: argparse.Namespace) -> tuple[list[Sequence[str]], l
             say(f"{kind}, stopped under load, {number_ + 1}")
             with running(target, folder / "log", embedder=EMBEDDER, workers=max(args.workers)) as served:
                 load = Load("mixed", writes=0.5)
-                asking = start_client(served.url, tokens["writer"], load, 16, 60, 1_000 + number_, folder)
+                asking = start_client(
+                    served.url, tokens["writer"], load, args.memories, 16, 60, 1_000 + number_, folder
+                )
                 time.sleep(args.seconds + 2)
                 start = time.perf_counter()
                 served.process.terminate()
