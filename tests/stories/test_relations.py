@@ -30,6 +30,8 @@ REPLACED = [
     ("I drink coffee in the morning", "I no longer drink coffee in the morning"),
     ("Ann runs the on-call rota", "Ann left, Bob runs the on-call rota now"),
     ("I work at the office on Mondays", "I work at home on Mondays now"),
+    ("The deadline is set for May", "The deadline is set for June"),
+    ("The rent for May is 900 euros", "The rent for May is 950 euros now"),
 ]
 APART = {
     "siblings": [
@@ -39,6 +41,8 @@ APART = {
         ("Server web-01 has the address 10.0.0.11", "Server web-02 has the address 10.0.0.12"),
         ("Invoice 117 is 351 euros", "Invoice 118 is 354 euros"),
         ("Atlas uses Redis for its queue", "Borealis uses RabbitMQ for its queue"),
+        ("The rent for May was 900 euros", "The rent for June is 950 euros"),
+        ("The menu of Friday is fish", "The menu of Monday is soup"),
     ],
     "events": [
         ("Deployed build 76 to eu", "Deployed build 77 to eu"),

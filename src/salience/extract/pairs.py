@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final, Literal
 
 from salience import text
@@ -23,7 +24,7 @@ from salience.extract.conflicts import (
     terms,
 )
 from salience.extract.facts import fact
-from salience.extract.wordlists import WEEKDAYS, load
+from salience.extract.wordlists import MONTHS, WEEKDAYS, load
 
 _LISTS: Final = {name: frozenset(words) for name, words in load("pairs").items()}
 MAX_OPENING: Final = 9
@@ -34,6 +35,7 @@ _IDENTIFIER: Final = re.compile(
 _TRIM: Final = ".-/"
 _CLAUSE_END: Final = re.compile(r"[,;:!?(—–]|\.\s|\s-\s")
 _SECOND_CLAUSE: Final = re.compile(r"[,;(—–]|\.\s")
+_PERIOD: Final = re.compile(rf"\b(?:for|of) ({'|'.join((*MONTHS, *WEEKDAYS))}|20\d\d)\b", re.IGNORECASE)
 _CONFLICTS: Final = load("conflicts")
 _VERBS: Final = (
     _LISTS["verbs"]
@@ -268,9 +270,12 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
 
     That is so of the speaker and somebody else, of a relative and anything else, of two people or systems with
     different names, and of two things of one kind ("the wifi at home", "the wifi at the office"), unless one text
-    mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". Of things that opposites tell
-    apart ("my left knee", "my right knee"), it is so in any case.
+    mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". Of things that opposites or
+    periods tell apart ("my left knee", "my right knee"; "the rent for May", "for June"), it is so in any case.
     """
+    periods = {_period(newer), _period(older)}
+    if len(periods) == 2 and "" not in periods:
+        return True
     before, _ = differences(newer.wording.words, older.wording.words)
     for mine, theirs in before:
         are_opposite = any(opposites(mine, theirs))
@@ -291,9 +296,17 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     return is_apart and own_newer.isdisjoint(older.stems) and own_older.isdisjoint(newer.stems)
 
 
+def _period(one: Statement) -> str:
+    """Return the month, weekday or year of which a statement tells, such as "may" of "the rent for May"; else ""."""
+    found = _PERIOD.search(one.wording.content)
+    word = found[1].lower() if found else ""
+    return word if word in one.wording.words and _opens(one.wording.words, word) else ""
+
+
 def _opens(words: Sequence[str], word: str) -> bool:
-    """Return whether a word of a text comes before its first verb."""
-    return not any(_is_verb(other, _VERBS) for other in words[: words.index(word)])
+    """Return whether a word of a text comes before its first verb; after an article, "rent" is none."""
+    before = ("", *words[: words.index(word)])
+    return not any(_is_verb(other, _VERBS) for article, other in pairwise(before) if article not in _LISTS["articles"])
 
 
 def repeats_event(newer: Statement, older: Statement) -> bool:
