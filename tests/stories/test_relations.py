@@ -31,6 +31,7 @@ REPLACED = [
     ("Ann runs the on-call rota", "Ann left, Bob runs the on-call rota now"),
     ("I work at the office on Mondays", "I work at home on Mondays now"),
     ("The deadline is set for May", "The deadline is set for June"),
+    ("Launch planned for May", "Launch planned for June now"),
     ("The rent for May is 900 euros", "The rent for May is 950 euros now"),
 ]
 APART = {
@@ -42,6 +43,7 @@ APART = {
         ("Invoice 117 is 351 euros", "Invoice 118 is 354 euros"),
         ("Atlas uses Redis for its queue", "Borealis uses RabbitMQ for its queue"),
         ("The rent for May was 900 euros", "The rent for June is 950 euros"),
+        ("Rent for May was 900", "Rent for June is 950"),
         ("The menu of Friday is fish", "The menu of Monday is soup"),
     ],
     "events": [

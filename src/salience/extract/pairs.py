@@ -298,9 +298,12 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
 
 def _period(one: Statement) -> str:
     """Return the month, weekday or year of which a statement tells, such as "may" of "the rent for May"; else ""."""
-    found = _PERIOD.search(one.wording.content)
+    found, words = _PERIOD.search(one.wording.content), one.wording.words
     word = found[1].lower() if found else ""
-    return word if word in one.wording.words and _opens(one.wording.words, word) else ""
+    if word not in words:
+        return ""
+    is_heading = words.index(word) == 2 and not words[0].endswith("ed")  # "Rent for May was 900"
+    return word if is_heading or _opens(words, word) else ""
 
 
 def _opens(words: Sequence[str], word: str) -> bool:
