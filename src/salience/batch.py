@@ -76,7 +76,7 @@ CORRECTED: Final = 0.5
 ROUNDING: Final = 1e-5
 """More than float32 arithmetic adds to the error of an inner product of unit vectors."""
 _BLOCK: Final = 256
-KINDS: Final = ("text", "speaker", "number", "date", "name", "claim", "same")
+KINDS: Final = ("text", "speaker", "number", "date", "name", "claim", "same", "owner")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
 

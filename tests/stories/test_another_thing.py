@@ -35,6 +35,20 @@ RIVALS = [
     ("El coche azul es de Ana", "El coche rojo es de Tomás", "¿De quién es el coche azul?"),
     ("Dr Petit soigne mon genou gauche", "Dr Roy soigne mon genou droit", "Qui soigne mon genou gauche ?"),
 ]
+OWNERS = [
+    ("My birthday is 12 October", "My sister's birthday is 3 May", "When is my birthday?"),
+    ("I live in Lisbon", "My mother lives in Porto", "Where do I live?"),
+    ("I am afraid of spiders", "My wife is afraid of heights", "What am I afraid of?"),
+    ("My desk is on the ground floor", "My boss's desk is on the third floor", "On which floor is my desk?"),
+    ("Our dog is called Luna", "My brother's dog is called Otto", "What is my dog called?"),
+    ("We have a grey car", "My neighbour's car is a red Fiat", "What car do I have?"),
+    ("My favourite colour is blue", "My husband's favourite colour is green", "What is my favourite colour?"),
+    ("I work at Bosch", "My friend Tom works at Siemens", "Where do I work?"),
+    ("I play the violin", "My brother Otto plays the cello", "Which instrument do I play?"),
+    ("The user's phone number is 5559876", "The user's wife's phone number is 5551234", "What is my phone number?"),
+    ("Mein Geburtstag ist im Mai", "Der Geburtstag meines Bruders ist im Juni", "Wann ist mein Geburtstag?"),
+    ("Mi perro se llama Luna", "El perro de mi hermano se llama Otto", "¿Cómo se llama mi perro?"),
+]
 NAMES = [
     ("Alice likes tea very much", "Does Bob like tea?"),
     ("Dora flies to Oslo often", "Does Carl fly to Oslo?"),
@@ -74,6 +88,17 @@ ANSWERS = [
     ("I met Ann at my second job in Oslo", "When did I first meet Ann?"),
     ("First of all, turn off the gas", "What do I turn off?"),
     ("She ordered the red curtains", "What did Mrs Green order?"),
+    ("The dog is called Luna", "What is my dog called?"),
+    ("My dog is called Luna, after my grandfather's dog", "What is my dog called?"),
+    ("My birthday is the day after my sister's, 4 May", "When is my birthday?"),
+    ("My wife and I married on 7 June 2014", "When did I marry?"),
+    ("My brother's dog Otto bit me", "Which dog bit me?"),
+    ("My brother's dog is called Otto", "What is my brother's dog called?"),
+    ("My wife booked the hotel Aurora in Rome", "Which hotel do we have in Rome?"),
+    ("My brother feeds the cat on Sundays", "Who feeds my cat on Sundays?"),
+    ("Dinner with my wife is at eight", "When is my dinner?"),
+    ("The passport is at my parents' house", "Where is my passport?"),
+    ("My company's VAT number is DE123", "What is my VAT number?"),
     ("Das Auto ist blau", "Ist das Auto rot?"),
     ("El coche es azul", "¿Es rojo el coche?"),
 ]
@@ -86,7 +111,7 @@ def asked(question, *texts):
         return memory.recall(question, user_id="u", limit=3)
 
 
-@pytest.mark.parametrize(("right", "other", "question"), SIBLINGS + RIVALS)
+@pytest.mark.parametrize(("right", "other", "question"), SIBLINGS + RIVALS + OWNERS)
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_the_thing_that_the_question_names_comes_first(right, other, question, newest_first):
     found = asked(question, *((other, right) if newest_first else (right, other)))
@@ -94,7 +119,7 @@ def test_the_thing_that_the_question_names_comes_first(right, other, question, n
 
 
 @pytest.mark.parametrize(
-    ("other", "question"), [*((other, question) for _, other, question in SIBLINGS + RIVALS), *NAMES]
+    ("other", "question"), [*((other, question) for _, other, question in SIBLINGS + RIVALS + OWNERS), *NAMES]
 )
 def test_another_thing_is_no_sure_answer(other, question):
     assert asked(question, other).verdict != "answers"

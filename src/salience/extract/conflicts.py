@@ -29,6 +29,7 @@ from salience.extract.distinctions import (
     only_asks,
 )
 from salience.extract.facts import fact
+from salience.extract.owners import owner
 from salience.extract.phrases import Phrasebook
 from salience.extract.wordlists import MONTHS, WEEKDAYS, load
 from salience.ports import EDGE
@@ -198,11 +199,11 @@ def _says_the_same(mine: Wording, theirs: Wording, similarity: float, paraphrase
 
 
 def _covers(one: Wording, other: Wording) -> bool:
-    """Return whether one text has the claims and all numbers, dates and names of the other, in order.
+    """Return whether one text has the owner, the claims and all numbers, dates and names of the other, in order.
 
     The rule is that of `rank.stages.covers`.
     """
-    if one.claims != other.claims:
+    if one.claims != other.claims or one.owner != other.owner:
         return False
     remaining = [iter(values) for values in one.ordered]
     return all(value in rest for rest, values in zip(remaining, other.ordered, strict=True) for value in values)
@@ -353,6 +354,7 @@ class Wording:
         names_and_claims: the same of two kinds.
         later: phrases that state or imply a change.
         ended: phrases that say that something is over.
+        owner: whose state it tells, see `owners`.
     """
 
     content: str
@@ -366,6 +368,7 @@ class Wording:
     names_and_claims: tuple[str, ...]
     later: tuple[str, ...]
     ended: tuple[str, ...]
+    owner: str
 
     @property
     def ordered(self) -> tuple[tuple[str, ...], ...]:
@@ -470,7 +473,7 @@ def read(content: str) -> Wording:
     ]
     return Wording(
         content, words, tuple(content_terms), normal, numbers, dates, names, claims, names_and_claims,
-        phrases("later", words), phrases("ended", words),
+        phrases("later", words), phrases("ended", words), owner(content),
     )  # fmt: skip
 
 

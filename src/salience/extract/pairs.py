@@ -24,11 +24,9 @@ from salience.extract.conflicts import (
     terms,
 )
 from salience.extract.facts import fact
-from salience.extract.wordlists import MONTHS, WEEKDAYS, load
+from salience.extract.owners import LISTS, MAX_OPENING, VERBS, is_verb, opening, verbs_of
+from salience.extract.wordlists import MONTHS, WEEKDAYS
 
-_LISTS: Final = {name: frozenset(words) for name, words in load("pairs").items()}
-MAX_OPENING: Final = 9
-"""Words of a text in which its subject is looked for."""
 _IDENTIFIER: Final = re.compile(
     r"[^\W_][^\s,;:!?()\"'`]*(?:[\d_./#@\\-]+[^\s,;:!?()\"'`]*)+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|\b[A-Z]{2,}\w*"
 )
@@ -36,18 +34,6 @@ _TRIM: Final = ".-/"
 _CLAUSE_END: Final = re.compile(r"[,;:!?(—–]|\.\s|\s-\s")
 _SECOND_CLAUSE: Final = re.compile(r"[,;(—–]|\.\s")
 _PERIOD: Final = re.compile(rf"\b(?:for|of) ({'|'.join((*MONTHS, *WEEKDAYS))}|20\d\d)\b", re.IGNORECASE)
-_CONFLICTS: Final = load("conflicts")
-_VERBS: Final = (
-    _LISTS["verbs"]
-    | frozenset(load("time")["past_forms"])
-    | {
-        phrase.split()[0]
-        for name in ("single_verbs", "later", "ended", "copulas", "additive", "changed")
-        for phrase in _CONFLICTS[name]
-    }
-) - _LISTS["fillers"] | _LISTS["copulas"]
-"""Words that end the subject of a statement."""
-_CLITICS: Final = frozenset({"m", "ve", "re", "d", "ll"})
 _KIN: Final = {
     "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "granny": "grandmother",
     "grandma": "grandmother", "nan": "grandmother", "grandpa": "grandfather", "grandad": "grandfather",
@@ -95,7 +81,7 @@ def statement(content: str, speaker: str | None = None, user_id: str | None = No
     names = {name for name in names if not name.isdigit() and not name.replace(":", "").replace(".", "").isdigit()}
     selves = {word for one in (speaker, user_id) if one for word in text.words(one)}
     first = text.words(_CLAUSE_END.split(wording.content, maxsplit=1)[0])
-    verbs = _VERBS if language == text.ENGLISH else _VERBS | _LISTS["foreign_verbs"]
+    verbs = verbs_of(language)
     by_words = _subject(first if len(first) > 1 else wording.words, names, selves, verbs)
     about, subject, verb = _of_chinese(wording.content) or by_words
     return Statement(
@@ -132,29 +118,24 @@ def _subject(
     words: Sequence[str], names: Set[str], selves: Set[str], verbs: Set[str]
 ) -> tuple[About, frozenset[str], str]:
     """Return the kind and the stems of the subject of a text, and its verb; `selves` are names of the first person."""
-    at = next((at for at, word in enumerate(words) if word not in _LISTS["openers"]), len(words))
-    opening = words[at : at + MAX_OPENING]
-    end = next((place for place, word in enumerate(opening) if _is_verb(word, verbs)), None)
-    if end is None:  # "db-03 replicates": the first word in the third person
-        third = (place for place, word in enumerate(opening) if place and re.fullmatch(r"[a-z]{2,}[^su\W]s", word))
-        end = next(third, len(opening))
-    verb = _verb(opening[end]) if end < len(opening) else ""
-    found = [word.removesuffix("'s") for word in opening[:end]]
+    at, end = opening(words, verbs)
+    verb = "" if end is None else _verb(words[end])
+    found = [word.removesuffix("'s") for word in words[at : at + MAX_OPENING if end is None else end]]
     if not found:  # "Deployed build 77", "Moved to Lisbon"
-        return ("self" if opening else "unknown"), frozenset(), verb
-    is_possessive = found[0] in _LISTS["others"] and len(found) > 1  # "her sister"
-    if not verb or (found[0] in _LISTS["pronouns"] and not is_possessive):
+        return ("self" if at < len(words) else "unknown"), frozenset(), verb
+    is_possessive = found[0] in LISTS["others"] and len(found) > 1  # "her sister"
+    if not verb or (found[0] in LISTS["pronouns"] and not is_possessive):
         return "unknown", frozenset(), verb
-    empty = _LISTS["fillers"] | _LISTS["selves"]
+    empty = LISTS["fillers"] | LISTS["selves"]
     named = [_KIN.get(word, word) for word in found if word not in empty]
     if named and (named[0] in selves or named[0] == "user"):
         named = named[1:]
     stems = frozenset(stem for word in named for stem in terms(word))
     if not stems:
         return "self", frozenset(), verb
-    if found[0] in _LISTS["others"] or not _kin().isdisjoint(stems):
+    if found[0] in LISTS["others"] or not _kin().isdisjoint(stems):
         return "relative", stems, verb
-    has_article = not _LISTS["articles"].isdisjoint(words[max(at - 1, 0) : at + 1])  # a German noun is no name
+    has_article = not LISTS["articles"].isdisjoint(words[max(at - 1, 0) : at + 1])  # a German noun is no name
     is_name = not has_article and any(set(text.words(name)) <= {*found} for name in names)
     return ("other" if is_name else "thing"), stems, verb
 
@@ -162,17 +143,13 @@ def _subject(
 @cache
 def _kin() -> frozenset[str]:
     """Return the stems of the words for relatives."""
-    return frozenset(stem for word in _LISTS["kin"] for stem in terms(_KIN.get(word, word)))
+    return frozenset(stem for word in LISTS["kin"] for stem in terms(_KIN.get(word, word)))
 
 
 def _verb(word: str) -> str:
-    if word in _LISTS["copulas"] or "'" in word:
+    if word in LISTS["copulas"] or "'" in word:
         return "be"
     return terms(word)[0] if terms(word) else word
-
-
-def _is_verb(word: str, verbs: Set[str]) -> bool:
-    return word in verbs or (word.endswith("ed") and len(word) > 4) or word.partition("'")[2] in _CLITICS
 
 
 FEATURES: Final = (
@@ -244,13 +221,13 @@ def features(
         any(any(opposites(*pair)) for pair in before), any(any(opposites(*pair)) for pair in after),
         any(_are_days(*pair) for pair in before),
         bool(mine.later), bool(mine.ended), bool(theirs.for_now),
-        mine.is_event, theirs.is_event, not _LISTS["plans"].isdisjoint(mine.words),
+        mine.is_event, theirs.is_event, not LISTS["plans"].isdisjoint(mine.words),
         (mine.denies != theirs.denies),
         facts[0] is not None and facts[1] is not None and facts[0].key == facts[1].key,
         label == "duplicate", label == "update", label == "contradiction",
         bool(mine.single_verbs and theirs.single_verbs),
-        not _LISTS["additive"].isdisjoint(mine.words) and not _LISTS["additive"].isdisjoint(theirs.words),
-        not _LISTS["taste"].isdisjoint(mine.words) and not _LISTS["taste"].isdisjoint(theirs.words),
+        not LISTS["additive"].isdisjoint(mine.words) and not LISTS["additive"].isdisjoint(theirs.words),
+        not LISTS["taste"].isdisjoint(mine.words) and not LISTS["taste"].isdisjoint(theirs.words),
         mine.is_event and theirs.is_event, newer.is_question or older.is_question,
         speakers[0] != speakers[1], turns,
         another, newer.verb == older.verb != "", newer.verb == older.verb == "be",
@@ -309,7 +286,7 @@ def _period(one: Statement) -> str:
 def _opens(words: Sequence[str], word: str) -> bool:
     """Return whether a word of a text comes before its first verb; after an article, "rent" is none."""
     before = ("", *words[: words.index(word)])
-    return not any(_is_verb(other, _VERBS) for article, other in pairwise(before) if article not in _LISTS["articles"])
+    return not any(is_verb(other, VERBS) for article, other in pairwise(before) if article not in LISTS["articles"])
 
 
 def repeats_event(newer: Statement, older: Statement) -> bool:
@@ -356,7 +333,7 @@ def differences(newer: tuple[str, ...], older: tuple[str, ...]) -> tuple[list[Di
     before: list[Difference] = []
     after: list[Difference] = []
     blocks = shared_blocks(newer, older)
-    said = [any(word not in _LISTS["determiners"] for word in newer[at : at + size]) for at, _, size in blocks]
+    said = [any(word not in LISTS["determiners"] for word in newer[at : at + size]) for at, _, size in blocks]
     start = first = 0
     for place, (end, last, size) in enumerate(blocks):
         if start < end and first < last:
@@ -400,7 +377,7 @@ def shared_blocks(newer: Sequence[str], older: Sequence[str]) -> list[tuple[int,
 
 
 def _content(words: Sequence[str]) -> list[str]:
-    return [word for word in words if word not in _LISTS["fillers"]]
+    return [word for word in words if word not in LISTS["fillers"]]
 
 
 def _are_days(one: Sequence[str], other: Sequence[str]) -> bool:

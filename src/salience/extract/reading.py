@@ -13,7 +13,7 @@ from salience.extract import speakers as speaker_names
 from salience.extract import when
 from salience.extract.distinctions import details, numbered
 from salience.extract.phrases import detect_intent
-from salience.extract.rivals import Rivals, rivals
+from salience.extract.rivals import Rivals, of_self, rivals
 from salience.extract.tense import QuestionTense, question_tense
 from salience.ports import SessionSpan
 from salience.records import PERIOD, Intent, TimeCue
@@ -154,7 +154,10 @@ def read(
         distinctions=tuple([one for one in found if one.startswith(("number:", "name:"))]),
         named=tuple([term for term in tokeniser.terms(" ".join(others), language) if term in terms]),
         numbered=tuple([term for term in kinds if term in terms]),
-        rivals=rivals(text, found, language, terms_of, searched=terms, has_window=has_window),
+        rivals=(
+            *rivals(text, found, language, terms_of, searched=terms, has_window=has_window),
+            *of_self(first_person_text, terms_of, searched=terms),
+        ),
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,
         tense=question_tense(text),

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from typing import Final
 
 from salience import text
 from salience.extract.distinctions import CAPITALISED, CLOSED, ORDINALS, numerals
+from salience.extract.owners import CLOSE, LISTS
 from salience.extract.wordlists import MONTHS, WEEKDAYS, load
 
 Members = tuple[tuple[str, ...], ...]
@@ -48,6 +50,13 @@ _AMBIGUOUS: Final = frozenset({"back", "left", "right", "us"})
 """Words that say which thing is meant after a determiner, unlike in "How many days are left?"."""
 _ONE: Final = frozenset({"one", "ones"})
 _FOR: Final = frozenset({"for", "für", "para", "pour"})
+_POSSESSIVES: Final = (LISTS["possessives"] & LISTS["selves"]) | {"user's"}
+_PRONOUNS: Final = frozenset("i i'm i've we we're we've user ich wir je nous j'ai yo nosotros".split())
+_AFTER_VERB: Final = frozenset("ich wir".split())
+_JOINT: Final = frozenset("we we're we've our ours wir unser unsere unseren nous notre nos nuestro nuestra".split())
+_ADVICE: Final = frozenset("should could can might would shall soll sollte kann könnte".split())
+_WHICH: Final = frozenset("which what how welche welcher welches quel quelle qué cuál".split())
+_WHO: Final = frozenset("who who's whom whose wer wem qui quién quiénes".split())
 
 
 @cache
@@ -122,6 +131,42 @@ def rivals(
                 ordered = (own, *[member for member in members if member is not own])
                 found.append(Rivals(kinds, tuple([_terms(member, terms) for member in ordered])))
     return tuple([one for one in found if one.members[0]])
+
+
+def of_self(question: str, terms: Callable[[str], Sequence[str]], *, searched: Sequence[str]) -> tuple[Rivals, ...]:
+    """Return the rivals of a question about oneself: what a memory tells of a relative is of another thing.
+
+    The kinds of "What is my dog called?" and "Which car do I drive?" are "dog", "car" and "drive". "What should I
+    cook?" asks for advice, and "Which dog bit me?" is not about me. "Who feeds my cat?" and "Where is our table?" can
+    ask for what a relative does, but not for what belongs to one.
+
+    Args:
+        question: the question.
+        terms: as for `rivals`.
+        searched: as for `rivals`.
+    """
+    words = text.words(question)
+    if not _ADVICE.isdisjoint(words) or any(word.removesuffix("'s") in CLOSE for word in words):
+        return ()
+    kinds = list[str]()
+    for at, word in enumerate(words):
+        if word in _POSSESSIVES:
+            kinds += _phrase(words[at + 1 :], terms)
+        elif word in _PRONOUNS:
+            asked = words[1 : at - 1] if words[0] in _WHICH else ()
+            verb = words[at - 1 : at] if word in _AFTER_VERB else words[at + 1 :]  # "wohne ich"
+            kinds += [*_phrase(asked, terms), *_phrase(verb, terms)[:1]]
+    kinds = [kind for kind in dict.fromkeys(kinds) if kind in searched]
+    if not kinds:
+        return ()
+    is_joint = words[0] in _WHO or not _JOINT.isdisjoint(words)
+    others = ("owner:relative's",) if is_joint else ("owner:relative's", "owner:relative")
+    return (Rivals(tuple(kinds), ((), others)),)
+
+
+def _phrase(words: Sequence[str], terms: Callable[[str], Sequence[str]]) -> list[str]:
+    """Return the terms of the words before the first one without any."""
+    return [term for word in takewhile(terms, words) for term in terms(word)]
 
 
 def _forms(part: str, word: str, is_first: bool, details: Sequence[str]) -> set[str]:

@@ -41,6 +41,8 @@ SAME: Final = KINDS.index("same")
 """The kind of the distinction that `same_statement` compares."""
 OWN: Final = ("time", "weight")
 """Signals that a memory does not take over from the one that it replaces."""
+WHOSE: Final = ("speaker", "owner")
+"""Kinds of distinctions that say whose statement a text is, and of whom it tells."""
 ORDERED: Final = (("number",), ("date",), ("name", "claim"))
 """Kinds of distinctions that `covers` compares in the order of the text, each group as one sequence."""
 
@@ -381,17 +383,17 @@ def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int
 def covers(kept: Sequence[int], other: Sequence[int]) -> bool:
     """Return whether a reader of `kept` misses no distinction of `other`: the rule of memorysync's `near_duplicate`.
 
-    Both texts must have the same speaker, or none. Texts that are equal in normal form cover each other. Any other kept
-    text must make the same claims (a negation more or less reverses the meaning) and contain all numbers, dates and
-    names of the other, as often and in the same order: "from Berlin to Paris" is not "from Paris to Berlin". A name
-    must stay on its side of a claim: "Alice agreed, Bob did not" does not cover "Alice did not agree, Bob did". The
-    kept text may say more. A memory without known distinctions covers none and is covered by none.
+    Both texts must have the same speaker and owner, or none. Texts that are equal in normal form cover each other. Any
+    other kept text must make the same claims (a negation more or less reverses the meaning) and contain all numbers,
+    dates and names of the other, as often and in the same order: "from Berlin to Paris" is not "from Paris to Berlin".
+    A name must stay on its side of a claim: "Alice agreed, Bob did not" does not cover "Alice did not agree, Bob did".
+    The kept text may say more. A memory without known distinctions covers none and is covered by none.
 
     Args:
         kept: codes of distinctions, as in `Batch.distinctions`.
         other: codes of the other text.
     """
-    if not kept or not other or _of_kinds(kept, "speaker") != _of_kinds(other, "speaker"):
+    if not kept or not other or _of_kinds(kept, *WHOSE) != _of_kinds(other, *WHOSE):
         return False
     if set(_of_kinds(kept, "text")) & set(_of_kinds(other, "text")):
         return True
