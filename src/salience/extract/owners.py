@@ -33,6 +33,7 @@ _THIRD_PERSON: Final = re.compile(r"[a-z]{2,}[^su\W]s")
 _ANIMALS: Final = frozenset("cat dog rabbit".split())
 CLOSE: Final = (LISTS["kin"] | LISTS["superiors"]) - _ANIMALS
 """Words for people whose state is not that of the speaker."""
+_FORMS: Final = frozenset(word + ending for word in CLOSE for ending in ("", "s", "'s"))
 _BOTH: Final = LISTS["selves"] | frozenset("you your yours yourself user user's".split())
 """Words of the speaker and the listener."""
 _OF: Final = frozenset("of de von meines unseres".split())
@@ -68,12 +69,12 @@ def owner(content: str) -> Owner:
     parent company").
     """
     words = text.words(content)
-    if all(_bare(word) not in CLOSE for word in words):
+    if _FORMS.isdisjoint(words):
         return ""
     start, verb = opening(words, verbs_of(_any_language().language_of(content)))
     for at in range(start + 1, verb or 0):
         owners = [place for place in range(max(at - 2, start), at) if _is_possessive(words[place])]
-        if owners and _bare(words[at]) in CLOSE and _BOTH.isdisjoint((*words[: owners[-1]], *words[at + 1 :])):
+        if owners and words[at] in _FORMS and _BOTH.isdisjoint((*words[: owners[-1]], *words[at + 1 :])):
             first = owners[-1]
             if first > start and words[first] not in _OF and words[first - 1] not in _OF:
                 return ""  # "Dinner with my wife is at eight"
@@ -85,12 +86,6 @@ def owner(content: str) -> Owner:
 
 def _is_past(verb: str) -> bool:
     return verb not in LISTS["copulas"] and (verb in _PAST_FORMS or verb.endswith("ed"))
-
-
-def _bare(word: str) -> str:
-    """Return a word without the ending of its possessive: "brother" for "brother's" and "Bruders"."""
-    bare = word.removesuffix("'s")
-    return bare if bare in CLOSE else bare.removesuffix("s")
 
 
 def _is_possessive(word: str) -> bool:
