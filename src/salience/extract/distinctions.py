@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from itertools import chain
 from math import inf
 from typing import Final
@@ -64,14 +65,15 @@ def distinctions(content: str, speaker: str | None = None, time: str = "") -> tu
     )
 
 
-def details(content: str) -> list[str]:
+@lru_cache(maxsize=4096)  # a write reads a text twice: for its distinctions, and beside similar memories
+def details(content: str) -> tuple[str, ...]:
     """Return the numbers, dates, names and claims among the distinctions of a text, except `claim:asks`."""
     pieces = read(content)
     found: list[Found] = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
     if claims := _BOOK.find(list(chain.from_iterable([piece.words for piece in pieces]))):
         piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
         found += [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in claims if phrase in _CLAIMS]
-    return [*numerals(content), *[value for _, value in sorted(found)], *_foreign(content)]
+    return (*numerals(content), *[value for _, value in sorted(found)], *_foreign(content))
 
 
 CLOSED: Final = frozenset(
