@@ -270,3 +270,9 @@ def test_the_tools_of_the_page_are_there(planted):
     for tool in ("remember", "recall", "update", "forget", "list", "stats", "help"):
         assert tool in memory.help()
         assert callable(getattr(memory, tool))
+
+
+def test_without_a_query_vector_words_decide_among_all_memories(planted):
+    memory = planted(profile="mememory")
+    memory.remember_many([{"content": text} for text in (*(f"note {number}" for number in range(20)), "the vault key")])
+    assert memory.recall("query vault", limit=1, deadline_ms=0)[0].memory.content == "the vault key"

@@ -194,6 +194,22 @@ def test_turns_match_the_first_person_and_facts_the_third(planted):
     assert similar == {"I paint": 1.0, "nothing here": 0.0, "Ann paints": 1.0, "I am a fact": 0.0}
 
 
+@pytest.mark.parametrize(
+    ("question", "own", "similarity"),
+    [
+        ("query: what does Alice drink?", 0.6, 0.8**0.5),
+        pytest.param("query: what does Alice drink?", -1.0, 0.6, id="no mean of opposites"),
+        pytest.param("query: was trinkt die Alice heute zum Frühstück?", 0.6, 0.6, id="no first person in German"),
+    ],
+)
+def test_a_question_that_names_the_user_is_in_the_middle_of_both_persons(planted, question, own, similarity):
+    first = "query: what does I drink?"
+    memory = planted({"tea": 0.6, first: own}, axes={"tea": 1, first: 1})
+    memory.remember("tea", user_id="alice")
+    (hit,) = memory.recall(question, user_id="alice", min_score=0)
+    assert hit.score_detail.similarity == pytest.approx(similarity)
+
+
 def test_a_speaker_whom_the_caller_cannot_see_is_no_speaker(planted):
     memory = planted()
     talk(memory, ("Ann", "I paint"), user_id="bob")

@@ -165,3 +165,16 @@ def test_max_hops_can_be_set(planted):
 def test_a_query_without_a_known_entity_has_no_proximity(planted):
     hits = graph(planted).graph_recall("query Zebulon", limit=10)
     assert {hit.score_detail.graph_proximity for hit in hits} == {0.0}
+
+
+def test_the_words_of_a_pending_memory_are_compared_with_those_of_all(planted):
+    """Also with those of the memories that a recall leaves out for their low score."""
+    notes = [f"note {number}" for number in range(300)]
+    memory = planted(dict.fromkeys(notes, 0.3), profile="zeromemory", axes=dict.fromkeys(notes, 1))
+    memory.remember_many([{"content": text} for text in (*notes, "the vault key is under the lamp")])
+    embedder = memory.services.embedder._embedder
+    embedder.embed = lambda texts: 1 / 0
+    assert memory.remember("a vault", importance=1.0).status == "pending"
+    del embedder.embed
+    found = {hit.memory.content: hit for hit in memory.recall("query: vault key lamp", limit=20)}
+    assert 0 < found["a vault"].score_detail.similarity < 0.5
