@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from sqlalchemy.util import LRUCache
 
 import salience
 from salience.engine import Engine
+from salience.models import minilm
 from tests.contract.doubles import PlantedEmbedder, StoppedClock
 from tests.postgres_server import Elsewhere, Server, database, postgres
 
@@ -39,6 +41,8 @@ DefaultDialect.__hash__ = lambda dialect: hash(type(dialect))  # type: ignore[me
 DefaultDialect.__eq__ = lambda one, other: (  # type: ignore[method-assign]
     type(one) is type(other) and one.server_version_info == getattr(other, "server_version_info", None)
 )
+
+minilm._load = cache(minilm._load)  # each engine would load the default model again, which takes a quarter of a second
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # those that are started here are to be interrupted

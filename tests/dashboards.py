@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
+SCREENS = ("light-360", "dark-1600")
+NARROW = pytest.mark.parametrize("page", SCREENS[:1], indirect=True)
 AXE = Path(__file__).with_name("ui") / "axe.min.js"
 
 

@@ -1,4 +1,4 @@
-"""What holds under every profile."""
+"""What holds under every profile; that all stores give the same scores is in `tests/stories/test_stores_agree.py`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from salience.rank import profiles
 from salience.rank.profile import parse
 
 TEXTS = {"Alice leads Atlas": 0.95, "Atlas ships": 0.85, "Bob likes tea": 0.8, "opposite": -0.3}
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def target(request, tmp_path):
-    """Return a file, or a server: each gives the columns from which the goldens of the profiles are computed."""
-    return str(tmp_path / "agent.db") if request.param == "sqlite" else request.getfixturevalue("tables")
 
 
 def plant(planted, clock, **options):

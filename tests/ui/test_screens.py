@@ -6,7 +6,7 @@ import pytest
 
 from bench.browser import dashboard, served
 from bench.screenshots import PAGES
-from dashboards import assert_accessible, assert_fits
+from dashboards import NARROW, assert_accessible, assert_fits
 from salience.server.auth import create_key
 
 pytestmark = pytest.mark.slow
@@ -21,6 +21,7 @@ def test_a_view_is_accessible_and_fits(page, path):
     assert_accessible(page)
 
 
+@NARROW
 def test_the_answers_of_the_explorer_fit_at_every_width(page):
     page.goto("/ui/?mode=recall&q=What+language+does+Alice+like%3F&decay=mememory", wait_until="networkidle")
     for width in (390, 768, 1024, 1330, 1440, 1600):
@@ -28,6 +29,7 @@ def test_the_answers_of_the_explorer_fit_at_every_width(page):
         assert_fits(page)
 
 
+@NARROW
 def test_filters_are_loaded_and_a_click_filters(page):
     page.goto("/ui/", wait_until="networkidle")
     facet = page.locator(".facet", has=page.locator("summary", has_text="Project"))
@@ -40,6 +42,7 @@ def test_filters_are_loaded_and_a_click_filters(page):
     assert "Alice" not in page.inner_text(".results")
 
 
+@NARROW
 def test_the_search_works_by_keyboard(page):
     page.goto("/ui/", wait_until="networkidle")
     page.keyboard.press("Tab")
@@ -53,6 +56,7 @@ def test_the_search_works_by_keyboard(page):
     assert "peanuts" in page.inner_text(".results")
 
 
+@NARROW
 def test_the_toggle_changes_the_colours_and_stays(page):
     page.goto("/ui/", wait_until="networkidle")
 
@@ -69,6 +73,7 @@ def test_the_toggle_changes_the_colours_and_stays(page):
     assert_accessible(page)
 
 
+@NARROW
 def test_stored_markup_is_shown_as_text(page):
     page.goto("/ui/?q=Sale", wait_until="networkidle")
     assert "<script>alert('x')</script>" in page.inner_text(".results")
