@@ -65,7 +65,7 @@ importance = 0.05
 accessed_at = true
 """
 USERS = (None, "ann", "bob")
-STEPS = {"memory": 300, "file": 200, "server": 150}
+STEPS = {"memory": 60, "file": 240, "server": 150}
 """How many, unless they are given: a step on a server takes several turns with it, and the disk is waited for."""
 GIVEN = int(os.environ.get("SALIENCE_TEST_STEPS") or 0)
 PER_RUN = 60

@@ -6,7 +6,9 @@ import pytest
 
 from reference import ReferenceStore
 from salience.store.sqlite import SQLiteStore
+from tests.contract.history_contract import HistoryContract
 from tests.contract.memories import DIMENSION
+from tests.contract.read_contract import ReadContract
 from tests.contract.store_contract import StoreContract
 
 
@@ -55,7 +57,7 @@ class TestPostgresStore(_OnAServer, StoreContract):
     """With every answer from memory."""
 
 
-class TestPostgresStoreByIndexes(_OnAServer, StoreContract):
+class TestPostgresStoreByIndexes(_OnAServer, ReadContract, HistoryContract):
     """With nothing read into memory: every answer comes from the indexes."""
 
     options: ClassVar[dict[str, int]] = {"exact_rows": 0}

@@ -94,17 +94,15 @@ def ended(*processes):
 
 def test_writers_of_one_tenant_and_of_another_and_readers_lose_nothing(start, opened, place):
     """Each memory has a place of its own in its session, though three write to two sessions."""
-    writers = [
-        start(place, WRITER, *given) for given in ((0, 200, "default"), (200, 200, "default"), (0, 200, "other"))
-    ]
-    ended(*writers, *(start(place, READER, 400) for _ in range(2)))
-    assert listed(opened, limit=1000) == list(range(400))
+    writers = [start(place, WRITER, *given) for given in ((0, 60, "default"), (60, 60, "default"), (0, 60, "other"))]
+    ended(*writers, *(start(place, READER, 120) for _ in range(2)))
+    assert listed(opened, limit=1000) == list(range(120))
     turns = [item.memory.turn for item in opened.scan(EVERYTHING, limit=1000)]
-    assert sorted(turns) == list(range(1, 401))
+    assert sorted(turns) == list(range(1, 121))
     if place.startswith("postgresql"):
         with psycopg.connect(place) as superuser:
             found = superuser.execute("SELECT tenant, count(*), max(seq) FROM salience.memories GROUP BY 1 ORDER BY 1")
-            assert found.fetchall() == [("default", 400, 400), ("other", 200, 200)]
+            assert found.fetchall() == [("default", 120, 120), ("other", 60, 60)]
 
 
 def test_an_acknowledged_memory_is_seen_by_the_next_gather_elsewhere(start, opened, place):

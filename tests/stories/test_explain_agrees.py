@@ -31,7 +31,7 @@ from tests.contract.doubles import StoppedClock
 
 pytestmark = pytest.mark.slow
 
-MEMORIES, QUERIES, TOPICS = 1000, 50, 15
+MEMORIES, QUERIES, TOPICS = 1000, 30, 15
 SEEN = {"user_id": "ann", "session_id": "s1"}
 WORDS = "atlas tea lisbon deploy budget garden python train window coffee editor theme river invoice".split()
 RANKED = ("returned", "outranked")
@@ -253,9 +253,9 @@ def assert_scores_are_those_of_a_recall_of_more(shelf, profile, case, trial, fou
 
 @pytest.mark.parametrize("profile", profiles.NAMES)
 def test_the_public_verb_tells_what_became_of_the_row(shelf, profile):
-    """For one memory of every fate in every second query, filtered ones and those past the candidates among them."""
+    """For one memory of every fate in every third query, filtered ones and those past the candidates among them."""
     result = Counter[str]()
-    for case in shelf.cases[::2]:
+    for case in shelf.cases[::3]:
         trial = trial_of(shelf, profile, case)
         found, ids = verdicts(trial), trial.batch.ids
         for stage, row in zip(*np.unique(found.stage.astype(str), return_index=True), strict=True):
@@ -274,7 +274,7 @@ def test_the_public_verb_tells_what_became_of_the_row(shelf, profile):
             answer = shelf.engine.explain(case.text, id, profile=profile, **case.asked, **SEEN)
             assert answer.stage == ("filtered" if filtered else "candidates")
             result[answer.stage] += 1
-    assert result["returned"] >= 15
+    assert result["returned"] >= 6
     assert len(result) >= 4
 
 

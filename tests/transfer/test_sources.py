@@ -12,13 +12,21 @@ from other_systems import WordEmbedder, question
 import salience
 from salience import ANY, ImportLineError
 from salience.records import Scope
+from salience.transfer import import_
 from salience.transfer.importers import SOURCES, records
 
 pytestmark = pytest.mark.slow
 
 SAMPLES = {**SYSTEMS, **CONVERSATIONS_AND_NOTES}
-COUNT = 600  # more than a page of an import
+COUNT = 200
 EVERYWHERE = Scope("default", ANY, ANY, ANY, ANY)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _several_pages():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_, "PAGE", COUNT // 2)
+        yield
 
 
 @pytest.fixture(scope="module", params=sorted(SAMPLES))
@@ -83,7 +91,7 @@ def test_the_original_is_kept(moved):
 
 
 def test_a_question_is_answered(sample, moved):
-    for number in (3, 500):
+    for number in (3, COUNT // 2):
         hits = moved[0].recall(question(number), limit=3, **(sample.where or {}))
         assert f"series {number * 7 + 100000}" in hits[0].memory.content
 

@@ -27,7 +27,7 @@ def store(engine):
 
 def snippets(text):
     text = text[text.index("The same call as code") :]
-    return [html.unescape(found) for found in re.findall(r"<pre><code>(.*?)</code></pre>", text, re.DOTALL)]
+    return [html.unescape(found) for found in re.findall(r'<pre><code dir="ltr">(.*?)</code></pre>', text, re.DOTALL)]
 
 
 def hits(text):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -143,29 +144,35 @@ def faults_of(text: str) -> list[str]:
 
 
 def fill(engine):
-    """Store each nasty text in each field that accepts it, and log recalls of them."""
+    """Store each nasty text in each field that accepts it, of few memories, and log recalls of them."""
     engine.services = replace(engine.services, recall_log=timedelta(days=30))
     accepted = dict.fromkeys(FIELDS, 0)
-    for text in NASTY:
-        for name in FIELDS:
-            shared = {"user_id": "ann", "session_id": "s"} if name == "speaker" else {"user_id": "ann"}
-            try:
-                if name == "speaker":
-                    engine.ingest([{"content": f"near {len(accepted)}", "speaker": text}], **shared)
-                elif name == "reason":
-                    one = engine.remember(f"near {text!r}", **shared).memory
-                    engine.update(one.id, content=f"far {text!r}", reason=text, user_id="ann")
-                    engine.forget(one.id, reason=text, user_id="ann")
-                else:
-                    value = {"tags": [text], "entities": [text], "metadata": {text: text}}.get(name, text)
-                    content = text if name == "content" else f"near {name}"
-                    engine.remember(**{"content": content, **shared, name: value}, duplicate=True)
-            except InputError:
-                continue
-            accepted[name] += 1
-        if "\x00" not in text:
+    for number, text in enumerate(NASTY):
+        values = {"tags": [text], "entities": [text], "metadata": {text: text}}
+        for names in (("content", "tags", "entities", "metadata"), ("user_id", "project", "agent_id", "session_id")):
+            given = {"content": f"near {number}", "user_id": "ann", "duplicate": True}
+            for name in names:
+                if accepts(**{"content": "x", name: values.get(name, text)}):
+                    given[name] = values.get(name, text)
+                    accepted[name] += 1
+            engine.remember(**given)
+        if accepts(text):
+            accepted["speaker"] += 1
+            engine.ingest([{"content": f"near {number}", "speaker": text}], user_id="ann", session_id="s")
+            accepted["reason"] += 1
+            one = engine.remember(f"near {text!r}", user_id="ann").memory
+            engine.update(one.id, content=f"far {text!r}", reason=text, user_id="ann")
+            engine.forget(one.id, reason=text, user_id="ann")
             engine.recall(text, user_id="ann")
     assert all(count >= 8 for count in accepted.values()), accepted
+
+
+def accepts(content="x", **given):
+    """Whether a memory may have such fields."""
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as engine, suppress(InputError):
+        engine.remember(content, **given)
+        return True
+    return False
 
 
 @pytest.fixture(scope="module")
