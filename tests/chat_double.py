@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Any, Self
 
-from waiting import PATIENCE
+from posts import Posted, Reply, answering
+
+
+def completion(content: object, model: str = "model-x") -> dict[str, Any]:
+    """Return an answer in OpenAI's chat protocol: text, or what becomes JSON."""
+    message = {"role": "assistant", "content": content if isinstance(content, str) else json.dumps(content)}
+    choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": model, "choices": choices}
+
 
 Question = Any
 """A list of records, or a text."""
@@ -34,17 +40,17 @@ class ChatDouble:
         self.questions: list[Question] = []
         self.told: list[str] = []
         self.requests: list[list[dict[str, str]]] = []
-        self._over = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._stack = ExitStack()
+        self._host = ""
 
     @property
     def url(self) -> str:
         """Its base URL."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"http://{self._host}/v1"
 
-    def reply(self, request: dict[str, Any]) -> bytes | None:
-        """Return the body of the reply to a request; None for none, once all is over."""
+    def reply(self, posted: Posted) -> Reply | None:
+        """Return the reply to a request; None while it hangs."""
+        request = posted.json
         self.requests.append(request["messages"])
         told, asked = (request["messages"][place]["content"] for place in (0, -1))
         try:
@@ -54,42 +60,15 @@ class ChatDouble:
         self.told.append(told)
         self.questions.append(question)
         if self.hangs:
-            self._over.wait(PATIENCE)
             return None
-        answer = self.answer(question)
-        message = {"role": "assistant", "content": answer if isinstance(answer, str) else json.dumps(answer)}
-        choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-        body = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"], "choices": choices}
-        return json.dumps(body).encode()
+        body = completion(self.answer(question), request["model"])
+        return Reply(body, self.status, {"Content-Type": "application/json"})
 
     def __enter__(self) -> Self:
         """Start to answer."""
-        self._thread.start()
+        self._host = self._stack.enter_context(answering(self.reply))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Let go of those that wait, and end."""
-        self._over.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-def _handler(double: ChatDouble) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = double.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.close_connection = True
-            if body is not None:
-                self.send_response(double.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        def log_message(self, format: str, *given: object) -> None:
-            pass
-
-    return Handler
+        self._stack.close()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
+from posts import Posted, Reply, answering
 from salience.deadline import RETRY_AFTER_LIMIT, retry_after
 from salience.errors import EmbedderError, InputError
 from salience.models.openai import OpenAI
-from waiting import PATIENCE
 
 KEY = "sk-very-secret"
 TEXT = "a very private text"
@@ -32,61 +29,28 @@ def answer(texts: list[str]) -> dict[str, Any]:
 
 
 @dataclass
-class Reply:
-    status: int = 200
-    body: Callable[[list[str]], Any] = answer
-    headers: dict[str, str] = field(default_factory=dict)
-    hang: bool = False
-
-
-@dataclass
 class Endpoint:
-    """A server that gives the replies of `script` in turn, then good ones, and keeps what it was asked."""
+    """A server that gives the replies of `script` in turn, then good ones, and keeps what it was asked.
 
-    script: list[Reply] = field(default_factory=list)
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    released: threading.Event = field(default_factory=threading.Event)
+    The body of a reply is a function of the texts, and None stands for no reply.
+    """
+
+    script: list[Reply | None] = field(default_factory=list)
+    requests: list[Posted] = field(default_factory=list)
     url: str = ""
+
+    def answer(self, request: Posted) -> Reply | None:
+        self.requests.append(request)
+        reply = self.script.pop(0) if self.script else Reply(answer)
+        return reply and replace(reply, body=(reply.body or answer)(request.json["input"]))
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     double = Endpoint()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            double.requests.append(request)
-            double.headers.append(dict(self.headers))
-            double.paths.append(self.path)
-            reply = double.script.pop(0) if double.script else Reply()
-            if reply.hang:
-                double.released.wait(PATIENCE)
-                self.close_connection = True
-                return
-            body = reply.body(request["input"])
-            payload = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(reply.status)
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
-
-        def log_message(self, *given: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    double.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield double
-    double.released.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(double.answer) as host:
+        double.url = f"http://{host}/v1"
+        yield double
 
 
 @pytest.fixture
@@ -119,26 +83,28 @@ def test_a_request_is_as_the_protocol_says(embedder, endpoint):
     vectors = embedder.embed(["abc", "a"])
     np.testing.assert_allclose(vectors, np.array([[3, 1, 0], [1, 1, 0]]) / np.sqrt([[10], [2]]), rtol=1e-6)
     assert vectors.dtype == np.float32
-    assert endpoint.requests == [{"model": "model-x", "encoding_format": "float", "input": ["abc", "a"]}]
-    assert endpoint.headers[0]["Authorization"] == f"Bearer {KEY}"
-    assert endpoint.paths == ["/v1/embeddings"]
+    assert [request.json for request in endpoint.requests] == [
+        {"model": "model-x", "encoding_format": "float", "input": ["abc", "a"]}
+    ]
+    assert endpoint.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert [request.path for request in endpoint.requests] == ["/v1/embeddings"]
 
 
 def test_the_dimension_is_sent_only_on_request(endpoint):
     OpenAI(endpoint.url, "model-x", 3, send_dimension=True).embed(["abc"])
-    assert endpoint.requests[0]["dimensions"] == 3
-    assert "Authorization" not in endpoint.headers[0]
+    assert endpoint.requests[0].json["dimensions"] == 3
+    assert "authorization" not in endpoint.requests[0].headers
 
 
 def test_a_query_of_the_base_url_is_kept(endpoint):
     OpenAI(endpoint.url + "?api-version=1", "model-x", 3).embed(["abc"])
-    assert endpoint.paths == ["/v1/embeddings?api-version=1"]
+    assert [request.path for request in endpoint.requests] == ["/v1/embeddings?api-version=1"]
 
 
 def test_many_texts_go_in_requests_of_at_most_128(embedder, endpoint):
     texts = ["x" * length for length in range(1, 301)]
     vectors = embedder.embed(texts)
-    assert [len(request["input"]) for request in endpoint.requests] == [128, 128, 44]
+    assert [len(request.json["input"]) for request in endpoint.requests] == [128, 128, 44]
     np.testing.assert_allclose(vectors[:, 0] / vectors[:, 1], np.arange(1, 301), rtol=1e-5)
 
 
@@ -150,7 +116,7 @@ def test_answers_are_put_into_the_order_of_the_texts(embedder, endpoint):
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
 def test_a_failure_that_may_pass_is_tried_again(embedder, endpoint, waits, status):
-    endpoint.script = [Reply(status)]
+    endpoint.script = [Reply(status=status)]
     assert embedder.embed([TEXT]).shape == (1, 3)
     assert len(endpoint.requests) == 2
     assert len(waits) == 1
@@ -158,7 +124,7 @@ def test_a_failure_that_may_pass_is_tried_again(embedder, endpoint, waits, statu
 
 @pytest.mark.parametrize(("status", "remedy"), [(503, "BASE_URL"), (429, "quota")])
 def test_tries_end_and_waits_rise_with_jitter(embedder, endpoint, waits, status, remedy):
-    endpoint.script = [Reply(status)] * 9
+    endpoint.script = [Reply(status=status)] * 9
     message = refusal(embedder)
     assert f"status {status}" in message
     assert remedy in message
@@ -180,7 +146,7 @@ def test_tries_end_and_waits_rise_with_jitter(embedder, endpoint, waits, status,
     ],
 )
 def test_the_endpoints_wait_is_kept_within_bounds(embedder, endpoint, waits, headers, low, high):
-    endpoint.script = [Reply(429, headers=headers)]
+    endpoint.script = [Reply(status=429, headers=headers)]
     embedder.embed([TEXT])
     assert low <= waits[0] <= high
 
@@ -204,7 +170,7 @@ def test_a_date_to_wait_for_counts_from_the_answers_own_date():
     ],
 )
 def test_a_refusal_is_final_and_names_host_status_and_remedy(embedder, endpoint, status, remedy):
-    endpoint.script = [Reply(status, body=lambda texts: {"error": f"{texts} {KEY}"})]
+    endpoint.script = [Reply(status=status, body=lambda texts: {"error": f"{texts} {KEY}"})]
     message = refusal(embedder)
     assert f"status {status}" in message
     assert remedy in message
@@ -212,7 +178,7 @@ def test_a_refusal_is_final_and_names_host_status_and_remedy(embedder, endpoint,
 
 
 def test_an_endpoint_that_hangs_is_given_up_after_the_timeout(endpoint, waits):
-    endpoint.script = [Reply(hang=True)] * 2
+    endpoint.script = [None] * 2
     message = refusal(OpenAI(endpoint.url, "model-x", 3, KEY, 0.05, 1, sleep=waits.append))
     assert "did not answer (ReadTimeout)" in message
     assert len(waits) == 1
@@ -288,7 +254,7 @@ def test_a_base_url_that_is_none_is_refused_without_being_shown(url):
 
 
 def test_a_password_in_the_base_url_is_not_shown(endpoint):
-    endpoint.script = [Reply(404)]
+    endpoint.script = [Reply(status=404)]
     with_password = endpoint.url.replace("127", "user:hunter2@127")
     assert "hunter2" not in refusal(OpenAI(with_password, "model-x", 3))
 

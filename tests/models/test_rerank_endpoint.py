@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 import salience
+from posts import Reply, answering
 from salience import settings as salience_settings
 from salience.errors import InputError, RerankerError
 from salience.models.registry import reranker
@@ -39,39 +38,21 @@ class Endpoint:
         self.hangs.set()
         self.asked, self.keys, self.paths = [], [], []
 
+    def reply(self, request):
+        self.asked.append(request.json)
+        self.keys.append(request.headers.get("authorization"))
+        self.paths.append(request.path)
+        self.hangs.wait(PATIENCE)
+        return Reply(self.answer(request.json) if self.status == 200 else {"error": request.json}, self.status)
+
 
 @pytest.fixture
 def endpoint():
     double = Endpoint()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            double.asked.append(asked)
-            double.keys.append(self.headers.get("Authorization"))
-            double.paths.append(self.path)
-            double.hangs.wait(PATIENCE)
-            body = double.answer(asked) if double.status == 200 else {"error": asked}
-            body = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(double.status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    double.host = f"127.0.0.1:{server.server_port}"
-    double.url = f"http://{double.host}/rerank"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield double
-    double.hangs.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(double.reply) as double.host:
+        double.url = f"http://{double.host}/rerank"
+        yield double
+        double.hangs.set()
 
 
 def test_an_endpoint_without_a_model_gets_the_protocol_of_text_embeddings_inference(endpoint):

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 import pytest
 
 import salience
+from posts import Posted, Reply, answering
 from salience.rank import profiles
 from salience.records import ANY, Draft
 from waiting import PATIENCE
@@ -89,53 +87,35 @@ class Endpoint:
 
     way: Way = WELL
     embedded: list[str] = field(default_factory=list)
-    released: threading.Event = field(default_factory=threading.Event)
     host: str = ""
+
+    def answer(self, request: Posted) -> Reply | None:
+        texts, way = request.json["input"], self.way
+        if way.hangs:
+            return None
+        if way is WELL:
+            self.embedded += texts
+        return Reply(way.body(texts), way.status, way.headers)
 
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     double = Endpoint()
+    with answering(double.answer) as double.host:
+        chosen(monkeypatch, double.host)
+        yield double
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-            way = double.way
-            if way.hangs:
-                double.released.wait(PATIENCE)
-                self.close_connection = True
-                return
-            if way is WELL:
-                double.embedded += texts
-            text = way.body(texts)
-            payload = text if isinstance(text, bytes) else json.dumps(text).encode()
-            self.send_response(way.status)
-            for name, value in {**way.headers, "Content-Length": str(len(payload))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(payload)
 
-        def log_message(self, *given: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    double.host = f"127.0.0.1:{server.server_port}"
+def chosen(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Let the settings choose the endpoint."""
     settings = {
-        "BASE_URL": f"http://{double.host}/v1", "MODEL": "model-x", "DIMENSION": str(DIMENSION), "API_KEY": KEY,
+        "BASE_URL": f"http://{host}/v1", "MODEL": "model-x", "DIMENSION": str(DIMENSION), "API_KEY": KEY,
         "TIMEOUT": "20", "RETRIES": "0",
     }  # fmt: skip
     for name, value in settings.items():
         monkeypatch.setenv(f"SALIENCE_OPENAI_{name}", value)
     monkeypatch.setenv("SALIENCE_EMBED_PATIENCE", "5")
     monkeypatch.setenv("SALIENCE_TOKEN_VECTORS", "off")  # or the first write would wait until minilm is loaded
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield double
-    double.released.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.fixture
