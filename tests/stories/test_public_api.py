@@ -252,6 +252,7 @@ def test_a_message_over_the_limit_is_split_at_paragraphs_in_order(planted):
         "x" * 65_000 + " " * 70_000 + "y" * 65_000,
     ],
 )
+@pytest.mark.local("a message is split before a store gets it")
 def test_whatever_a_long_message_is_made_of_nothing_of_it_is_lost(planted, text):
     parts = [
         receipt.memory.content for receipt in planted().ingest([{"role": "user", "content": text}], session_id="s")
