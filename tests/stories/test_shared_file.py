@@ -1,10 +1,8 @@
-"""Several engines on one file, in several processes: nothing lost, nothing stale, nothing broken by a kill."""
+"""Threads, engines and other processes on one file; for many processes see bench/torture.py and tests/store."""
 
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import threading
 from unittest.mock import patch
 
@@ -12,67 +10,12 @@ import pytest
 
 import salience
 from tests.contract.doubles import PlantedEmbedder
-from waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
-
-PRELUDE = """
-import sys
-import salience
-from tests.contract.doubles import PlantedEmbedder
-memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder(), profile="zeromemory")
-print("open", flush=True)
-"""
-WRITER = """
-for number in range(int(sys.argv[2])):
-    receipt = memory.remember(f"memory {sys.argv[3]} {number}", user_id="u", session_id="s")
-    assert receipt.status == "created"
-    print(receipt.memory.id, flush=True)
-"""
-READER = """
-seen = 0
-while seen < int(sys.argv[2]):
-    now = memory.stats(user_id="u").memories
-    assert now >= seen
-    hits = memory.recall("query memory", user_id="u", limit=5, session_id="s")
-    assert len(hits) >= min(5, now)
-    seen = now
-print(seen, flush=True)
-"""
-
-
-@pytest.fixture
-def start(tmp_path):
-    running = []
-
-    def start(program, *arguments):
-        command = [sys.executable, "-W", "error", "-c", PRELUDE + program, str(tmp_path / "a.db"), *map(str, arguments)]
-        running.append(
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        )
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
 
 
 def opened(tmp_path):
     return salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(), profile="zeromemory")
-
-
-def test_two_writers_and_two_readers_on_one_file(start, tmp_path):
-    writers = [start(WRITER, 100, name) for name in ("a", "b")]
-    readers = [start(READER, 200) for _ in range(2)]
-    ends = [(*process.communicate(timeout=PATIENCE), process.returncode) for process in (*writers, *readers)]
-    assert [(error, code) for _, error, code in ends] == [("", 0)] * 4
-    acknowledged = {line for out, _, _ in ends[:2] for line in out.split()[1:]}
-    with opened(tmp_path) as memory:
-        stored = memory.list(user_id="u", limit=1000)
-        assert {item.id for item in stored.memories} == acknowledged
-        assert len(acknowledged) == 200
-        assert stored.cursor is None
 
 
 def test_threads_of_one_engine_share_a_file(tmp_path):
