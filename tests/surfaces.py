@@ -121,7 +121,7 @@ class Surface:
 
 
 SURFACES = {
-    **{store: Surface(local, store) for store in ("sqlite", "memory", "postgresql")},
+    **{store: Surface(local, store) for store in ("sqlite", "postgresql")},
     "coroutines": Surface(local_coroutines, "memory"),
     "rest": Surface(over_http, "sqlite"),
     "rest-coroutines": Surface(over_http_coroutines, "memory"),

@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     lines = (
         "every_store: runs on a file and, as a slow test, on PostgreSQL",
         "every_surface: runs on a file and over HTTP and, as a slow test, on PostgreSQL",
-        "every_call: runs, as slow tests, in memory and by coroutines too",
+        "every_call: runs, as slow tests, by coroutines too, on stores in memory",
         "local(reason): runs on a file alone, though its module is marked `every_store` or `every_surface`",
     )
     for line in lines:

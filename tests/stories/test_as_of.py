@@ -255,6 +255,7 @@ def test_a_memory_of_another_project_was_out_of_scope(planted, clock):
     assert (found.stage, found.counterfactual) == ("out_of_scope", "Asking with project='p' would put it at rank 1.")
 
 
+@pytest.mark.local("the contract of a store's history holds on every store")
 @pytest.mark.parametrize("profile", profiles.NAMES)
 def test_explain_tells_of_every_memory_what_recall_does(planted, clock, profile):
     texts = {f"text {number}": 0.95 - 0.05 * number for number in range(12)}
