@@ -101,6 +101,7 @@ def test_a_calibration_of_another_type_is_refused():
         calibration_of(embedder)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2-int8"])  # the others take longer, and go through the same code
 def test_the_shipped_figures_are_what_fit_returns(name):

@@ -101,9 +101,9 @@ def test_under_the_default_embedder(one, other, shown):
 
 
 def shares_collapsed(folder):
-    """Return label -> (pairs alike under the default embedder, share of them that collapses) for SICK's test pairs."""
+    """Return label -> (pairs alike under the default embedder, share that collapses) for half of SICK's test pairs."""
     with (Path(folder) / "sick" / "SICK_test_annotated.txt").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[::2]
     texts = sorted({row[side] for row in rows for side in ("sentence_A", "sentence_B")})
     vectors, codes = dict(zip(texts, MiniLM().embed(texts), strict=True)), Distinctions()
     result = {text: [codes[one] for one in distinctions(text)] for text in texts}
@@ -123,7 +123,7 @@ def test_contradictions_stay_and_paraphrases_collapse():
     if not folder:
         pytest.skip("SALIENCE_TEST_DATA names no folder with sick/SICK_test_annotated.txt")
     shares = shares_collapsed(folder)
-    assert min(count for count, _ in shares.values()) > 300
+    assert min(count for count, _ in shares.values()) > 150
     assert shares["CONTRADICTION"][1] < 0.1
     assert shares["PARAPHRASE"][1] > 0.9
     assert shares["NEUTRAL"][1] < 0.75

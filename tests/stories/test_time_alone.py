@@ -21,7 +21,7 @@ DATA = os.environ.get("SALIENCE_TEST_DATA")
 @pytest.mark.skipif(not DATA, reason="SALIENCE_TEST_DATA names no folder with locomo/")
 def test_questions_about_a_time_alone_over_locomo():
     precisions = defaultdict(list)
-    for file in sorted((Path(DATA) / "locomo").glob("conv-*.json"))[:2]:
+    for file in sorted((Path(DATA) / "locomo").glob("conv-*.json"))[:1]:
         (conversation,) = conversations(file)
         turns = [(message, session.session_id) for session in conversation.sessions for message in session.messages]
         with salience.connect(":memory:", embedder=PlantedEmbedder()) as memory:
@@ -37,7 +37,7 @@ def test_questions_about_a_time_alone_over_locomo():
                     found = sum(asked.start <= hit.memory.created_at < until for hit in hits)
                     precisions[asked.kind].append(found / right)
     means = {kind: sum(values) / len(values) for kind, values in precisions.items()}
-    assert sum(map(len, precisions.values())) > 500
+    assert sum(map(len, precisions.values())) > 250
     assert min(means.values()) >= 0.85, means
 
 
