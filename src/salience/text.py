@@ -604,11 +604,6 @@ def one_line(text: str) -> str:
     return spelled(" ".join(text.split()))
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 session`, `2,000 sessions`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def same_text(content: str) -> str:
     """Return a form that is equal for contents that differ only in spaces or in the composition of letters.
 

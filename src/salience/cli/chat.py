@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from salience.cli.options import FLAGS, Call, command, options
 from salience.cli.output import FAILED, complain, is_interactive, sanitize, truncate
 from salience.errors import SalienceError
+from salience.records import Hit
 from salience.records.answers import replacement, said
-
-if TYPE_CHECKING:
-    from salience.records import Hit
-    from salience.verbs import Verbs
+from salience.verbs import Verbs
 
 app = typer.Typer()
 SYSTEM: Final = """\

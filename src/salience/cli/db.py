@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,8 @@ from salience.cli.maintain import finding_line
 from salience.cli.options import Call, DryRun, command, command_group
 from salience.cli.output import FAILED, Answer, for_store, one_line, size, status, steps, tsv
 from salience.errors import InputError, Words
-
-if TYPE_CHECKING:
-    from salience.records import DatabaseState, Distributed, Indexed
+from salience.records import DatabaseState, Distributed, Indexed
+from salience.records.answers import counted
 
 app = typer.Typer()
 group = command_group("Manage the database: its tables, rights and indexes.")
@@ -62,8 +61,6 @@ def status_(call: Call) -> Answer:
 
 def _state(state: DatabaseState) -> Iterator[tuple[str, ...]]:
     """Yield the state of a database as rows of cells."""
-    from salience.text import counted
-
     revision = f"none; this version of Salience has {state.head}"
     if state.revision is not None:
         revision = f"{state.revision}, " + ("up to date" if state.revision == state.head else f"not {state.head}")
@@ -190,8 +187,6 @@ def distribute(
 
 
 def _distributed(report: Distributed, store: str | None) -> Iterator[str]:
-    from salience.text import counted
-
     yield from map(one_line, report.steps)
     if report.is_dry:
         yield f"{counted(len(report.steps), 'statement')} would be run on {report.store}, and nothing was done"

@@ -13,6 +13,8 @@ import typer
 from salience.cli.options import EMBEDDERS, PROFILES, Call, Force, command
 from salience.cli.output import Answer, excerpt, progress, table, tsv
 from salience.errors import InputError, Words
+from salience.records import checks
+from salience.records.answers import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -147,7 +149,6 @@ def evaluate(
     from salience.evaluate import compare as comparing
     from salience.evaluate import run, stores
     from salience.evaluate.metrics import Metric
-    from salience.records import checks
 
     ks = tuple(_listed("k", depths, lambda written: checks.whole("k", int(written), 1, 200)))
     pairs = tuple(map(comparing.pair, compare or ()))
@@ -211,7 +212,6 @@ def tune(
     from salience.evaluate.metrics import Metric
     from salience.loading import require
     from salience.models import registry
-    from salience.records import checks
 
     _check_new(out, force)
     for module in ("optuna", "tomlkit"):
@@ -252,7 +252,6 @@ def _everyday(
     from salience import settings
     from salience.evaluate import everyday, run, stores
     from salience.evaluate.datasets.everyday import HALVES, pair_worlds, worlds
-    from salience.text import counted
 
     profiles = run.contenders(_listed("profiles", rankings or call.options.profile or "salience", str))
     names = _listed("embedders", embedders or call.options.embedder or settings.load().embedder, str)
@@ -314,8 +313,6 @@ def _check_unused(options: Mapping[str, object], remedy: str) -> None:
 
 def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | None:
     """Return the categories that were given, each of which has questions; None for none."""
-    from salience.records import checks
-
     if categories is None:
         return None
     known = {question.category for source in read for held in source.conversations for question in held.questions}
@@ -372,7 +369,6 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Iterable[str | Text]
 def _head(found: Comparison) -> list[str]:
     """Return lines on the data, the metric and the intervals."""
     from salience.evaluate.metrics import ROUNDS
-    from salience.text import counted
 
     categories = ", ".join(f"{key} {meaning}".strip() for key, meaning in found.categories.items())
     left_out = f"; {found.without_evidence} left out, without evidence that is stored"
@@ -534,8 +530,6 @@ def _everyday_view(head: str, rows: Sequence[Row], missed: Sequence[dict[str, An
 
 def _tuned(found: Tuned) -> tuple[str, dict[str, str], list[list[str]], list[list[str]]]:
     """Return title, figures, folds and changed numbers."""
-    from salience.text import counted
-
     title = f"{found.metric}, n = {counted(found.n, 'question')}, {counted(found.trials, 'trial')} a fit"
     names = ("before", "held_out", "gain", "fitted")
     figures = {name.replace("_", " "): bounds(getattr(found, name), sign=name == "gain") for name in names}

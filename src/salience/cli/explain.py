@@ -9,6 +9,7 @@ import typer
 from salience.cli.options import Call, Id, QueryText, command, options
 from salience.cli.output import Answer, as_commands, one_line, sanitize, tsv
 from salience.help import TOPICS
+from salience.records import checks
 
 app = typer.Typer()
 MARKS: Final = {
@@ -78,7 +79,6 @@ def help_(
     If a name is both, the topic comes first.
     """
     from salience.cli.main import app as whole
-    from salience.records import checks
 
     commands: Any = typer.main.get_command(whole)
     path = topic or ["verbs"]

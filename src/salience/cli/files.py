@@ -20,10 +20,11 @@ import typer
 from salience.cli.options import STDIN, Call, command, options
 from salience.cli.output import Advance, Answer, one_line, progress, so_far
 from salience.errors import ImportLineError, InputError, Words
+from salience.records.answers import counted
+from salience.verbs import Verbs
 
 if TYPE_CHECKING:
     from salience.evaluate.datasets import Message
-    from salience.verbs import Verbs
 
 app = typer.Typer()
 CHUNK: Final = 100
@@ -144,7 +145,6 @@ def copy(
     from rich.text import Text
 
     from salience import compose
-    from salience.text import counted
 
     with progress("copying", None) as advance:
         done = so_far(advance)
@@ -166,8 +166,6 @@ def copy(
 
 def _matched(paths: Sequence[Path], pattern: str | None, whole: bool = False) -> list[Path]:
     """Return the files to read, and list those that a pattern matched on stderr; `whole` keeps folders without one."""
-    from salience.text import counted
-
     is_kept = whole and pattern is None
     found = [file for path in paths for file in (_inside(path, pattern) if path.is_dir() and not is_kept else [path])]
     if pattern is not None:
@@ -220,8 +218,6 @@ def _load(
 
 def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     """Return the skipped lines, then counts and memories per second."""
-    from salience.text import counted
-
     kinds = sum((Counter(one.kinds) for one in loaded), Counter[str]())
 
     counts = {name: sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions", "split")}

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -24,9 +24,8 @@ from salience.cli.options import Call, Globals
 from salience.cli.output import complain
 from salience.errors import InputError, SalienceError, Words
 from salience.loading import uncollected
-
-if TYPE_CHECKING:
-    from salience.verbs import Verbs
+from salience.records.checks import NAME_LIMIT
+from salience.verbs import Verbs
 
 app = typer.Typer()
 EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -157,8 +156,6 @@ def _project(client: str, data: Mapping[str, Any]) -> str:
     Raises:
         InputError: the event names no folder. Memories without a project would be seen in all projects.
     """
-    from salience.records.checks import NAME_LIMIT
-
     roots = data.get("workspace_roots") or [None]
     named = os.environ.get("CLAUDE_PROJECT_DIR") if client == "claude-code" else roots[0]
     folder = named or data.get("cwd")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from salience.cli.options import FLAGS, RIGHTS, Call, command, command_group, option
 from salience.cli.output import Answer, entries, is_narrow, one_line, sanitize, table
-
-if TYPE_CHECKING:
-    from salience.records import ApiKey
+from salience.records import ApiKey, checks
 
 app = typer.Typer()
 group = command_group("Create, list and revoke the API keys of a server.")
@@ -43,7 +41,6 @@ def create(
     from rich.text import Text
 
     from salience import compose, settings
-    from salience.records import checks
     from salience.server import auth as access
 
     now = datetime.now(UTC)

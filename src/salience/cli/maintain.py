@@ -33,11 +33,13 @@ from salience.cli.output import (
     tsv,
 )
 from salience.errors import InputError
+from salience.records import Finding, UpkeepReport, checks
+from salience.records.answers import counted
+from salience.records.ids import short_id
+from salience.wire.responses import to_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from salience.records import Finding, UpkeepReport
 
 app = typer.Typer()
 
@@ -49,8 +51,6 @@ def consolidate(call: Call) -> Answer:
     A memory moves from working to episodic after 4 hours without a recall, and from episodic to semantic after 3
     recalls and 24 hours; sooner for memories of importance above 0.7, and for working memories recalled 3 times.
     """
-    from salience.text import counted
-
     with call.engine() as engine:
         found = engine.consolidate(**call.given)
     last = f"{counted(found.examined, 'memory', 'memories')} examined: {_moved(found.promoted)}"
@@ -69,9 +69,6 @@ def reflect(call: Call) -> Answer:
     """
     from rich.console import Group
     from rich.text import Text
-
-    from salience.records.ids import short_id
-    from salience.text import counted
 
     with call.engine() as engine, progress("reflecting", None) as advance:
         found = engine.reflect(progress=advance, **call.given)
@@ -115,8 +112,6 @@ def upkeep(
             found = engine.upkeep(dry_run=dry_run)
         lines = [f"expired\t{gone}" for gone in found.expired]
         return Answer(found, [*lines, *_promoted(found.promoted), _upkept(found), *_warnings(found)])
-    from salience.records import checks
-
     if dry_run:
         raise InputError("--every", every, "Leave it out: every pass would report the same.", "is not for --dry-run")
     _repeat(call, checks.duration("every", every))
@@ -126,7 +121,6 @@ def upkeep(
 def _repeat(call: Call, every: timedelta) -> None:
     """Run passes until interrupted or terminated, and print a line for each."""
     from salience.maintain import upkeep as maintenance
-    from salience.wire.responses import to_json
 
     def report(found: UpkeepReport) -> None:
         now = engine.services.clock().isoformat(timespec="seconds")
@@ -157,8 +151,6 @@ def _moved(promoted: Mapping[str, Sequence[str]]) -> str:
 
 
 def _upkept(found: UpkeepReport) -> str:
-    from salience.text import counted
-
     done = f"{found.embedded:,} embedded, {found.pending:,} pending, {len(found.expired):,} expired, "
     done += f"{_moved(found.promoted)}, {counted(found.pruned, 'version')} dropped"
     return f"{done}; nothing was written" if found.dry_run else done
@@ -228,8 +220,6 @@ def doctor(
     from rich.text import Text
 
     from salience import compose
-    from salience.records.ids import short_id
-    from salience.text import counted
 
     compose.require_store(call.options.store)
     with call.engine() as engine, progress("checking", None) as advance:
@@ -265,7 +255,6 @@ def reembed(call: Call) -> Answer:
     every vector is there. An interrupted run resumes where it stopped.
     """
     from salience import compose
-    from salience.text import counted
 
     compose.require_store(call.options.store)
     with compose.moving(call.options.store, embedder=call.options.embedder) as engine, steps() as update:

@@ -15,6 +15,7 @@ import typer
 from salience.cli.options import CLIENTS, FLAGS, TOOLS_HELP, Call, DryRun, Globals, Yes, command, option
 from salience.cli.output import Answer, confirm, is_interactive, one_line, sanitize, tsv
 from salience.errors import InputError
+from salience.records import Grant, checks
 
 if TYPE_CHECKING:
     from salience.server.mcp.install import Change, Client
@@ -27,14 +28,9 @@ Tools = Annotated[str | None, typer.Option("--tools", metavar="NAMES", help=TOOL
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes a memory; count no accesses.")]
 
 
-def _name(keyword: str, value: str) -> str:
-    from salience.records import checks
-
-    return checks.name(keyword, value)
-
-
 DEFAULTS: Final = {
-    name: option(str, flag, "NAME", f"Default {flag[2:]} of the tools' calls.", _name) for name, flag in FLAGS.items()
+    name: option(str, flag, "NAME", f"Default {flag[2:]} of the tools' calls.", checks.name)
+    for name, flag in FLAGS.items()
 }
 """Keyword of a coordinate -> the option for its default."""
 
@@ -62,7 +58,6 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
     from salience import settings
     from salience.loading import require, uncollected
     from salience.rank import profiles
-    from salience.records import Grant
 
     require("mcp", "MCP", "server")
     with uncollected():  # saves a fifth of the SDK's import time
@@ -121,7 +116,6 @@ def install(
     The change is shown before anything is written, and a copy of the file is kept. Other entries, hooks and comments
     stay as they are. --store, --embedder and --profile are added too if they are given.
     """
-    from salience.records import checks
     from salience.server.mcp import install as installing
 
     chosen = installing.CLIENTS[checks.choice("client", client, installing.CLIENTS)]

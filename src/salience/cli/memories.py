@@ -16,7 +16,9 @@ from salience.cli.output import (
     UnconfirmedError,
     hints,
     is_interactive,
+    one_line,
     sanitize,
+    tsv,
 )
 from salience.errors import InputError, Words
 
@@ -86,8 +88,6 @@ def graph_recall(call: Call, query: QueryText, explain: Explain = False) -> Answ
 @command(app, options=options("scores", "query"))
 def scores(call: Call, query: QueryText) -> Answer:
     """Count the memories that each stage of a recall drops, and list the best ones that it does not return."""
-    from salience.cli.output import tsv
-
     with call.engine() as engine:
         found = engine.scores(query, **call.given)
     lines = [tsv("candidates", found.candidates), *(tsv(stage, count) for stage, count in found.dropped.items())]
@@ -101,8 +101,6 @@ def scores(call: Call, query: QueryText) -> Answer:
 @command(app, options=options("decay", "ids"))
 def decay(call: Call, ids: Annotated[list[str], typer.Argument(metavar="ID", help="The memories.")]) -> Answer:
     """Print how the scores of memories fade with age under a profile, at equal steps from now on."""
-    from salience.cli.output import tsv
-
     with call.engine() as engine:
         found = engine.decay(ids, **call.given)
     return Answer(found, [tsv(one.id, *(f"{value:.3f}" for value in one.values)) for one in found])
@@ -143,8 +141,6 @@ def list_(call: Call) -> Answer:
 @command(app, options=options("facets"))
 def facets(call: Call) -> Answer:
     """Count the memories that `list` pages through by the values of their fields, the most frequent first."""
-    from salience.cli.output import tsv
-
     with call.engine() as engine:
         found = engine.facets(**call.given)
     lines = [tsv(name, value or "-", count) for name, values in found.values.items() for value, count in values.items()]
@@ -154,8 +150,6 @@ def facets(call: Call) -> Answer:
 @command(app, options=options("sessions"))
 def sessions(call: Call) -> Answer:
     """List sessions with live memories, the latest first: user, number of memories, first and last memory."""
-    from salience.cli.output import tsv
-
     with call.engine() as engine:
         found = engine.sessions(**call.given)
     rows = ((one.id, one.user_id or "-", one.size, one.start, one.end) for one in found.sessions)
@@ -315,8 +309,6 @@ def end_session(
     call: Call, session_id: Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
 ) -> Answer:
     """Move a session's working memories to the next tier."""
-    from salience.cli.output import one_line
-
     with call.engine() as engine:
         report = engine.end_session(session_id, **call.given)
     head = f"session {one_line(report.session_id)}: {len(report.promoted)} moved to the next tier"
@@ -363,8 +355,6 @@ def changes(call: Call) -> Answer:
 @command(app, options=options("activity"))
 def activity(call: Call) -> Answer:
     """Count the memories stored, changed, forgotten, recalled and dated on each day in UTC, by default in a year."""
-    from salience.cli.output import tsv
-
     with call.engine() as engine:
         days = engine.activity(**call.given)
     lines = [tsv(day.day, day.created, day.changed, day.forgotten, day.recalled, day.dated) for day in days]

@@ -20,11 +20,11 @@ import typer
 from salience.arguments import ID, INSTANT, METADATA, TTL, WEIGHTS, WHERE, Argument, Json
 from salience.cli.output import Answer, show
 from salience.errors import InputError, Words
-from salience.verbs import ALL
+from salience.records import ANY, checks
+from salience.verbs import ALL, Verbs
 
 if TYPE_CHECKING:
     from salience.engine import Engine
-    from salience.verbs import Verbs
 
 STDIN: Final = "-"
 Command = Callable[..., "Answer | None"]
@@ -125,14 +125,10 @@ def _weights(name: str, written: list[str]) -> dict[str, float]:
 
 def instant(name: str, text: str, current: datetime | None = None) -> datetime:
     """Return the aware datetime of a text; local time unless it has an offset. The arguments are those of the check."""
-    from salience.records import checks
-
     return checks.instant(name, text, now=current, zone=None)
 
 
 def _coordinate(_: str, written: str) -> Any:
-    from salience.records import ANY
-
     return ANY if written == ANY.value else written
 
 
@@ -344,8 +340,6 @@ def _expanded(value: Any) -> Any:
         return [_expanded(one) for one in value]
     if not isinstance(value, Path):
         return value
-    from salience.records import checks
-
     return checks.path("file", value)
 
 

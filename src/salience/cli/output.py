@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from salience.errors import CALL, FLAG, InputError
+from salience.records import Context, Page, Recall, Scope, Stats
+from salience.records.answers import emptied
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Column, Table
     from rich.text import Text
-
-    from salience.records import Context, Page, Recall, Scope, Stats
 
 FAILED: Final = 1
 """Exit code of a failure, or of a check that found a problem."""
@@ -316,7 +316,6 @@ def scope_text(scope: Scope) -> str:
 def hints(found: Recall | Context | Page | Stats) -> list[str]:
     """Return a line for each place with memories outside the scope, and one on the options that left out all others."""
     from salience.cli.options import flag
-    from salience.records.answers import emptied
 
     def option(name: str, value: str) -> str:
         return f"{flag(name)} {shlex.quote(value)}"

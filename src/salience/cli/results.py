@@ -48,9 +48,8 @@ from salience.records import (
     Stats,
     Version,
 )
-from salience.records.answers import replacement, said
+from salience.records.answers import counted, replacement, said
 from salience.records.ids import short_id
-from salience.text import counted
 from salience.wire.responses import to_json
 
 BAR: Final = 20

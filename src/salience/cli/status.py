@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
@@ -15,9 +15,8 @@ from salience.cli.options import Call, Globals, command
 from salience.cli.output import FAILED, Answer, age, for_store, grid, one_line, size, tsv
 from salience.cli.output import status as spinner
 from salience.errors import AccessError, InputError, MissingExtraError, SalienceError
-
-if TYPE_CHECKING:
-    from salience.verbs import Verbs
+from salience.records.answers import counted
+from salience.verbs import Verbs
 
 app = typer.Typer()
 MOST: Final = 20_000
@@ -114,8 +113,8 @@ def _status(call: Call) -> Status:
 
 def _counted(found: Status, memory: Verbs) -> Status:
     """Return the status with the counts of an open store."""
-    stats, last = memory.stats(**_everywhere()), None
-    forgotten, due = _forgotten(memory), None
+    stats, last, due = memory.stats(**_everywhere()), None, None
+    hidden = memory.facets(fields=["status"], statuses=("forgotten", "expired", "stale"), **_everywhere())
     with suppress(AccessError):  # a key of a server may lack the rights
         for change in memory.changes(changed_by="upkeep", limit=1, **_everywhere()).changes:
             last = change.memory.changed_at
@@ -134,7 +133,7 @@ def _counted(found: Status, memory: Verbs) -> Status:
     return replace(
         found, embedder=found.embedder or (stats.embedder if found.revision is None else None),
         dimension=found.dimension or (stats.dimension if found.revision is None else None),
-        memories=stats.memories, forgotten=forgotten, pending=stats.pending, sessions=stats.sessions,
+        memories=stats.memories, forgotten=hidden.total, pending=stats.pending, sessions=stats.sessions,
         by_kind=stats.by_kind, by_tier=stats.by_tier, upkeep_changed=last, due=due, problems=tuple(problems),
     )  # fmt: skip
 
@@ -144,12 +143,6 @@ def _everywhere() -> dict[str, Any]:
     from salience.keywords import EVERYWHERE
 
     return dict(EVERYWHERE)
-
-
-def _forgotten(memory: Verbs) -> int:
-    """Return the number of hidden memories."""
-    hidden = ("forgotten", "expired", "stale")
-    return memory.facets(fields=["status"], statuses=hidden, **_everywhere()).total
 
 
 def _clients() -> Iterator[str]:
@@ -165,8 +158,6 @@ def _clients() -> Iterator[str]:
 
 def _rows(found: Status) -> Iterator[tuple[str, str]]:
     """Yield the name and value of each line."""
-    from salience.text import counted
-
     yield "store", found.store
     if found.bytes is not None:
         yield "size", f"{size(found.bytes)}, {found.database}"
@@ -204,7 +195,6 @@ def _upkeep(found: Status) -> str:
 def first_steps(options: Globals) -> str:
     """Return what to do next: the first commands, or those for a store in use."""
     from salience import compose, settings
-    from salience.text import counted
 
     target = options.store or settings.load().url
     place = one_line(settings.masked(target))

@@ -152,6 +152,11 @@ class Hit:
         return f"Hit({self})"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: `1 session`, `2,000 sessions`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def said(hit: Hit) -> tuple[str, ...]:
     """Return the verdict of a hit, if a reader has to know it: unless the hit answers."""
     return () if hit.verdict == "answers" else (hit.verdict,)

@@ -26,6 +26,7 @@ from salience import keywords
 from salience.errors import AccessError, NotFoundError, SalienceError
 from salience.ports import Database
 from salience.records import KINDS, LIKELY, TIERS
+from salience.records.answers import counted
 from salience.server.gate import Gate, rate_limiter
 from salience.server.metrics import Metrics
 from salience.server.rest.app import NO_TELEMETRY
@@ -165,7 +166,7 @@ def environment() -> jinja2.Environment:
     }  # fmt: skip
     found.filters |= {
         "ago": texts.ago, "day": texts.day, "instant": texts.instant, "iso": texts.iso, "json": compact_json,
-        "number": texts.number, "plural": texts.plural, "size": texts.size,
+        "number": texts.number, "plural": counted, "size": texts.size,
     }  # fmt: skip
     return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from salience.records.answers import counted
+
 _STEPS: Final = ((365.25, "year"), (30.44, "month"), (7, "week"), (1, "day"), (1 / 24, "hour"), (1 / 1440, "minute"))
 
 
@@ -29,7 +31,7 @@ def ago(at: datetime, now: datetime) -> str:
     for days, unit in _STEPS:
         count = int(span / timedelta(days=days))
         if count:
-            text = plural(count, unit)
+            text = counted(count, unit)
             return f"{text} ago" if at < now else f"in {text}"
     return "just now"
 
@@ -47,8 +49,3 @@ def size(count: int) -> str:
             break
         value /= 1000
     return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-
-
-def plural(count: int, noun: str, many: str | None = None) -> str:
-    """Return a count with its noun: `1 memory`, `2,000 memories`."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from salience.errors import InputError, SalienceError
 from salience.records import ReviewItem, ReviewPage, checks
+from salience.records.answers import counted
 from salience.records.ids import ID, short_id
-from salience.server.ui import texts, words
+from salience.server.ui import words
 from salience.server.ui.page import Form, Page, Visit
 from salience.verbs import VERBS
 
@@ -85,7 +86,7 @@ def undo(page: Visit, form: Form) -> Response:
     steps = [(UNDO[change], *ids) for change, *ids in map(read_step, form.get("steps", "").split())]
     done, failures = _apply(page, steps)
     return page.redirect(page.url("inbox", kind=page.query.get("kind")), flash=" ".join(
-        [f"{texts.plural(len(done), 'change')} undone.", *_failed(failures)]
+        [f"{counted(len(done), 'change')} undone.", *_failed(failures)]
     ))  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def run_upkeep(page: Visit, form: Form) -> Response:
     warning = f" {report.warning}" if report.warning else ""
     return page.redirect(
         page.url("inbox", kind=form.get("kind")),
-        flash=f"Upkeep ran: {texts.plural(report.embedded, 'memory', 'memories')} embedded.{warning}",
+        flash=f"Upkeep ran: {counted(report.embedded, 'memory', 'memories')} embedded.{warning}",
     )
 
 
@@ -189,16 +190,16 @@ def _summary(done: Sequence[tuple[str, ...]]) -> str:
     counts = {name: [ids for change, *ids in done if change == name] for name in UNDO}
     notes = []
     if found := counts["forget"]:
-        which = short_id(found[0][0]) if len(found) == 1 else texts.plural(len(found), "memory", "memories")
+        which = short_id(found[0][0]) if len(found) == 1 else counted(len(found), "memory", "memories")
         notes.append(f"Forgot {which}.")
     if found := counts["restore"]:
-        notes.append(f"Restored {texts.plural(len(found), 'reflection')}.")
+        notes.append(f"Restored {counted(len(found), 'reflection')}.")
     if found := counts["supersede"]:
-        notes.append(f"Replaced {texts.plural(len(found), 'memory', 'memories')}.")
+        notes.append(f"Replaced {counted(len(found), 'memory', 'memories')}.")
     if found := counts["dismiss"]:
-        notes.append(f"Dismissed {texts.plural(len(found), 'problem')}: the memories stay as they are.")
+        notes.append(f"Dismissed {counted(len(found), 'problem')}: the memories stay as they are.")
     return " ".join(notes) or "Nothing was changed."
 
 
 def _failed(failures: Sequence[str]) -> list[str]:
-    return [f"{texts.plural(len(failures), 'change')} failed: {failures[0]}"] if failures else []
+    return [f"{counted(len(failures), 'change')} failed: {failures[0]}"] if failures else []
