@@ -19,10 +19,10 @@ ROW: Final = 7
 """Height of a row of `bump`, as in the style sheet, rem."""
 
 
-def sparkline(values: Sequence[float], label: str, *, low: float = 0.0, high: float = 1.0) -> Markup:
-    """Return a small line of values at equal steps between `low` and `high`."""
+def sparkline(values: Sequence[float], label: str) -> Markup:
+    """Return a small line of values between 0 and 1 at equal steps."""
     width, height = 96.0, 24.0
-    points = _points(values, width, height, low, high)
+    points = _points(values, width, height)
     area = _mark("polygon", class_="area", points=f"0,{height:g} {points} {width:g},{height:g}")
     return _svg("spark", width, height, label, [area, _mark("polyline", class_="line", points=points)])
 
@@ -59,21 +59,19 @@ def legend(names: Sequence[str]) -> Markup:
     return Markup('<ul class="legend">{}</ul>').format(Markup().join(items))
 
 
-def histogram(
-    counts: Sequence[int], label: str, *, low: float = 0.0, high: float = 1.0, cut: float | None = None
-) -> Markup:
-    """Return a histogram of the numbers in equal bins from `low` to `high`, with a line at `cut`."""
-    width, height, span = 480.0, 120.0, (high - low) or 1.0
-    floor, bins = height - 16, len(counts)
+def histogram(counts: Sequence[int], label: str, *, high: float, cut: float | None) -> Markup:
+    """Return a histogram of the numbers in equal bins from 0 to `high`, with a line at `cut`."""
+    width, height, bins = 480.0, 120.0, len(counts)
+    floor = height - 16
     most, step, marks = max(counts, default=0) or 1, width / max(bins, 1), []
     for index, count in enumerate(counts):
         tall = count / most * (floor - 4)
-        title = f"{low + index * span / bins:.2f} to {low + (index + 1) * span / bins:.2f}: {count}"
+        title = f"{index * high / bins:.2f} to {(index + 1) * high / bins:.2f}: {count}"
         place = {"x": f"{index * step + 1:.1f}", "y": f"{floor - tall:.1f}", "width": f"{step - 2:.1f}"}
         marks.append(_mark("rect", title, class_="s0", height=f"{tall:.1f}", **place))
-    labels = {"start": (0.0, low), "end": (width, high)}
+    labels = {"start": (0.0, 0.0), "end": (width, high)}
     if cut is not None:
-        x = min(max((cut - low) / span, 0.0), 1.0) * width
+        x = min(max(cut / high, 0.0), 1.0) * width
         marks.append(_cut(x, floor))
         anchor = "start" if x < LABEL else "end" if x > width - LABEL else "middle"
         labels[anchor] = (x, cut)  # takes the place of a label that it would touch
@@ -81,51 +79,22 @@ def histogram(
     return _svg("histogram", width, height, label, marks)
 
 
-def line_chart(
-    series: Sequence[tuple[str, Sequence[float]]],
-    label: str,
-    *,
-    low: float = 0.0,
-    high: float = 1.0,
-    ends: tuple[str, str] = ("", ""),
-) -> Markup:
-    """Return lines over equal steps, such as decay curves; `ends` are the texts at the first and the last step."""
+def line_chart(series: Sequence[tuple[str, Sequence[float]]], label: str, *, ends: tuple[str, str]) -> Markup:
+    """Return lines from 0 to 1 over equal steps, such as decay curves; `ends` are the texts at both ends."""
     width, height, floor = 480.0, 160.0, 140.0
     marks = [_mark("line", class_="axis", x1=0, x2=width, y1=y, y2=y) for y in (0.5, floor / 2, floor)]
     for index, (name, values) in enumerate(series):
-        points = _points(values, width, floor, low, high)
+        points = _points(values, width, floor)
         marks.append(_mark("polyline", name, class_=f"line s{index % SERIES}", points=points))
     marks += [_text(0, height - 4, ends[0]), _text(width, height - 4, ends[1], "end")]
     return _svg("lines", width, height, label, marks)
-
-
-Strip = tuple[float, float, str]
-"""Start and end of a strip as shares of the width, 0 to 1, and its text."""
-
-
-def strips(rows: Sequence[tuple[str, Sequence[Strip]]], label: str, *, at: float | None = None) -> Markup:
-    """Return a row of strips for each name, such as the time during which a fact was valid; `at` is a vertical line."""
-    width, tall = 480.0, 22.0
-    height, marks = tall * max(len(rows), 1), list[Markup]()
-    for index, (name, pieces) in enumerate(rows):
-        for start, end, text in pieces:
-            place = {
-                "x": f"{start * width:.1f}",
-                "width": f"{max((end - start) * width, 2):.1f}",
-                "y": index * tall + 3,
-            }
-            kind = f"s{index % SERIES}"
-            marks.append(_mark("rect", f"{name}: {text}", class_=kind, height=tall - 6, rx=3, **place))
-    if at is not None:
-        marks.append(_cut(at * width, height))
-    return _svg("strips", width, height, label, marks)
 
 
 Span = tuple[float, float, str, str]
 """Start and end of a period as shares of the width, 0 to 1, its state, which is a class `is-STATE`, and its title."""
 
 
-def timeline(spans: Sequence[Span], label: str, *, at: float | None = None) -> Markup:
+def timeline(spans: Sequence[Span], label: str, *, at: float | None) -> Markup:
     """Return periods on one line, drawn over the whole width of their place; `at` is a vertical line."""
     width, height, marks = 1000.0, 22.0, [_mark("rect", class_="track", width=1000, height=22)]
     for start, end, state, title in spans:
@@ -137,13 +106,13 @@ def timeline(spans: Sequence[Span], label: str, *, at: float | None = None) -> M
 
 
 def heat_map(
-    rows: Sequence[tuple[str, Sequence[int]]], label: str, columns: Sequence[str] = (), heads: Sequence[str] = ()
+    rows: Sequence[tuple[str, Sequence[int]]], label: str, columns: Sequence[str], heads: Sequence[str]
 ) -> Markup:
     """Return a grid of counts, stronger for more: one row per name, one cell per count.
 
     `columns` are names of the columns for the titles of the cells, `heads` texts over some of them.
     """
-    size, left, top = 14.0, 40.0, 16.0 if heads else 0.0
+    size, left, top = 14.0, 40.0, 16.0
     most = max((count for _, counts in rows for count in counts), default=0) or 1
     widest, marks = max((len(counts) for _, counts in rows), default=0), list[Markup]()
     marks += [_text(left + x * size, 10, head) for x, head in enumerate(heads) if head]
@@ -151,7 +120,7 @@ def heat_map(
         marks.append(_text(0, top + y * size + 11, name))
         for x, count in enumerate(counts):
             level = 0 if count == 0 else 1 + min(int(count / most * 4), 3)
-            title = f"{name} {columns[x] if x < len(columns) else ''}: {count}"
+            title = f"{name} {columns[x]}: {count}"
             place = {"x": left + x * size, "y": top + y * size, "width": size - 2, "height": size - 2}
             marks.append(_mark("rect", title, class_=f"heat{level}", rx=2, **place))
     return _svg("heat", left + widest * size, top + len(rows) * size, label, marks)
@@ -166,10 +135,10 @@ def bump(lines: Sequence[tuple[int, int, int]], rows: int, label: str) -> Markup
     return _svg("bump", 100, max(rows, 1) * 10, label, marks, stretch=True, tall=f"{max(rows, 1) * ROW}rem")
 
 
-def _points(values: Sequence[float], width: float, height: float, low: float, high: float) -> str:
-    """Return the points of a line over equal steps."""
-    span, step = (high - low) or 1.0, width / max(len(values) - 1, 1)
-    shares = [min(max((value - low) / span, 0.0), 1.0) for value in values]
+def _points(values: Sequence[float], width: float, height: float) -> str:
+    """Return the points of a line of values from 0 to 1 over equal steps."""
+    step = width / max(len(values) - 1, 1)
+    shares = [min(max(value, 0.0), 1.0) for value in values]
     return " ".join(f"{x * step:.1f},{height - 1 - share * (height - 2):.1f}" for x, share in enumerate(shares))
 
 
