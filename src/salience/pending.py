@@ -72,7 +72,7 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
         for page in unembedded_pages(handle, PAGE, tenant):
             if after == FIRST:
                 check_model(services)
-            embedded, failure = _embeddings(services, page, before)
+            embedded, failure = embeddings(services, _texts(page), before)
             done += _put(services, handle, page, after, embedded, tenant)
             if failure is not None:
                 raise failure
@@ -168,12 +168,7 @@ def _put(
         return 0
     pending = {_key(stored) for stored in handle.unembedded(after, len(page), tenant=tenant)}
     changes = [
-        Derive(
-            *_key(stored),
-            stored.memory.content_hash,
-            embedded[stored.memory.content].vector,
-            tokens=embedded[stored.memory.content].tokens,
-        )
+        Derive.of(stored.memory, embedded[stored.memory.content])
         for stored in page
         if stored.memory.content in embedded and _key(stored) in pending
     ]
@@ -181,16 +176,16 @@ def _put(
     return len(changes)
 
 
-def _embeddings(
-    services: Services, page: Sequence[Stored], before: Callable[[], None]
+def embeddings(
+    services: Services, texts: Sequence[str], before: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Embedding], EmbedderError | None]:
-    """Return text -> embedding for a page, and the error if the embedder stopped answering.
+    """Return text -> embedding, and the error if the embedder stopped answering.
 
     If the embedder refuses a batch but answers, the batch is halved until the refused texts are alone; these get
     none.
     """
     embedded: dict[str, Embedding] = {}
-    parts = [_texts(page)]
+    parts = [texts] if texts else []
     while parts:
         part = parts.pop()
         try:

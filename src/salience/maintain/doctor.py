@@ -38,12 +38,7 @@ def doctor(
 
     The tables of all tenants are checked first, then every memory and version of this tenant. Texts are never changed:
     a text that does not match its hash is only reported.
-
-    Args:
-        services: the ports.
-        repair: whether to derive damaged data again from the texts.
-        deep: whether to embed every text and compare the stored vector.
-        progress: called after each page.
+    A `deep` check embeds every text and compares the stored vector. `progress` is called after each page.
 
     Raises:
         EmbedderError: the embedder failed during a deep check.
@@ -158,7 +153,7 @@ def _faults(services: Services, stored: Sequence[Stored], dimension: int, deep: 
         if content_hash(memory.content) != memory.content_hash:
             faults.append(_Fault("content", memory, "its text is not the one that was stored."))
             continue
-        right, change = derive(services, memory), _derive(memory)
+        right, change = derive(services, memory), Derive.of(memory)
         if item.terms != right.terms:
             repaired = replace(change, terms=right.terms)
             faults.append(_Fault("terms", memory, "its terms are not those of its text.", repaired))
@@ -185,10 +180,6 @@ def _vector_problem(vector: Vectors32 | None, dimension: int, fresh: Vectors32 |
     if fresh is not None and float(vector.astype(np.float64) @ fresh) < SAME_COSINE:
         return "its vector is not the one that the model makes of its text."
     return None
-
-
-def _derive(memory: Memory) -> Derive:
-    return Derive(memory.scope.tenant, memory.id, memory.version, memory.content_hash)
 
 
 def _embedded(services: Services, stored: Sequence[Stored], deep: bool) -> Sequence[Vectors32 | None]:
@@ -218,13 +209,7 @@ def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive]
         embedded = embed(services, [memory.content for memory in lacking])
     except EmbedderError as error:
         return derived, str(error)
-    return [
-        *derived,
-        *(
-            replace(_derive(one), vector=new.vector, tokens=new.tokens)
-            for one, new in zip(lacking, embedded, strict=True)
-        ),
-    ], None
+    return [*derived, *map(Derive.of, lacking, embedded)], None
 
 
 def _link_problems(seen: _Seen) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -11,10 +11,10 @@ from salience import keywords
 from salience.batch import Embedding
 from salience.errors import EmbedderError, MissingExtraError, PinnedError, SalienceError
 from salience.maintain.leases import leased
-from salience.pending import check_model, count_unembedded, unembedded_pages
-from salience.ports import FINGERPRINTED, Adopt, Derive, Lease, Model, Services
-from salience.records import ReembedReport
-from salience.steps import embed, scan_pages
+from salience.pending import check_model, count_unembedded, embeddings, unembedded_pages
+from salience.ports import Adopt, Derive, Lease, Model, Services
+from salience.records import Memory, ReembedReport
+from salience.steps import scan_pages
 
 Progress = Callable[[int, int], None]
 """Called with the number of versions that have their new vector, and the number of all."""
@@ -68,19 +68,8 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
         before = made
         for page in unembedded_pages(store, PAGE):
             memories = [stored.memory for stored in page]
-            embedded = _embeddings(services, list({memory.content: None for memory in memories}))
-            changes = [
-                Derive(
-                    memory.scope.tenant,
-                    memory.id,
-                    memory.version,
-                    memory.content_hash,
-                    embedded[memory.content].vector,
-                    tokens=embedded[memory.content].tokens,
-                )
-                for memory in memories
-                if memory.content in embedded
-            ]
+            embedded = _embeddings(services, memories)
+            changes = [Derive.of(memory, embedded[memory.content]) for memory in memories if memory.content in embedded]
             store.apply([lease(), *changes])
             made += len(changes)
             report()
@@ -111,32 +100,18 @@ def _add_tokens(services: Services, lease: Callable[[], Lease]) -> None:
     everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
     for page in scan_pages(services, everything, forgotten=True, size=PAGE):
         lacking = [stored.memory for stored in page if stored.vector is not None and stored.tokens is None]
-        embedded = _embeddings(services, list({memory.content: None for memory in lacking})) if lacking else {}
+        embedded = _embeddings(services, lacking)
         changes = [
-            Derive(
-                memory.scope.tenant,
-                memory.id,
-                memory.version,
-                memory.content_hash,
-                tokens=embedded[memory.content].tokens,
-            )
+            Derive.of(memory, tokens=embedded[memory.content].tokens)
             for memory in lacking
             if memory.content in embedded
         ]
         services.store.apply([lease(), *changes])
 
 
-def _embeddings(services: Services, texts: Sequence[str]) -> dict[str, Embedding]:
-    """Return text -> embedding, without the texts that the embedder refuses.
-
-    Raises:
-        EmbedderError: the embedder refuses every text.
-    """
-    try:
-        return dict(zip(texts, embed(services, texts), strict=True))
-    except EmbedderError:
-        embed(services, [FINGERPRINTED] * 2)  # two texts, because the vector of a single text may come from a cache
-    if len(texts) == 1:
-        return {}
-    half = len(texts) // 2
-    return {**_embeddings(services, texts[:half]), **_embeddings(services, texts[half:])}
+def _embeddings(services: Services, memories: Iterable[Memory]) -> dict[str, Embedding]:
+    """Return text -> embedding, without the texts that the embedder refuses; raise if it stops answering."""
+    embedded, failure = embeddings(services, list(dict.fromkeys(memory.content for memory in memories)))
+    if failure is not None:
+        raise failure
+    return embedded

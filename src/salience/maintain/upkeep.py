@@ -59,10 +59,7 @@ def upkeep(services: Services, *, dry_run: bool = False) -> UpkeepReport:
 
     Every step consists of whole transactions, so a pass can be interrupted at any time. A failed step is named in the
     warning of the report; the other steps still run.
-
-    Args:
-        services: the ports.
-        dry_run: write nothing and call no embedder; the report assumes that it answers.
+    With `dry_run`, nothing is written, and no embedder is called; the report assumes that it answers.
 
     Raises:
         LeaseError: another process does the upkeep, or took over because this one did not renew the lease in time.
@@ -139,10 +136,7 @@ def relate_undecided(services: Services, scope: Scope, *, dry_run: bool = False)
         ]
         facts = stored_facts(services, [one.memory for one in undecided])
         made, later = related(services, undecided, near, facts, [False] * len(undecided))
-        changes = [
-            Derive(one.scope.tenant, one.id, one.version, one.content_hash, relations=one.relations)
-            for one in (item.memory for item in made)
-        ]
+        changes = [Derive.of(item.memory, relations=item.memory.relations) for item in made]
         services.store.apply([*changes, *later])
     return done
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, Self
 
-from salience.batch import Tokens, Vectors32
+from salience.batch import Embedding, Tokens, Vectors32
 from salience.records import Coordinate, LoggedRecall, Memory, Relation, Scope
 
 Interval = tuple[datetime, datetime]
@@ -157,6 +158,13 @@ class Derive:
     tokens: Tokens | None = None
     event: Interval | None = None
     relations: tuple[Relation, ...] | None = None
+
+    @classmethod
+    def of(cls, memory: Memory, embedding: Embedding | None = None, **data: Any) -> Self:
+        """Return the change that gives a version an embedding, or the data in other attributes."""
+        if embedding is not None:
+            data |= {"vector": embedding.vector, "tokens": embedding.tokens}
+        return cls(memory.scope.tenant, memory.id, memory.version, memory.content_hash, **data)
 
 
 @dataclass(frozen=True, slots=True)

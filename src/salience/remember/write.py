@@ -238,13 +238,10 @@ def related(
                     replace(link, at=memory.changed_at) for link in links if link.id == memory.id
                 )
     changes = [
-        Derive(
-            one.scope.tenant, one.id, one.version, one.content_hash,
-            relations=surest_first({link.id: link for link in (*added, *(one.relations or ()))}.values()),
-        )
+        Derive.of(one, relations=surest_first({link.id: link for link in (*added, *(one.relations or ()))}.values()))
         for one, added in later.values()
         if added
-    ]  # fmt: skip
+    ]
     return made, changes
 
 
