@@ -17,8 +17,7 @@ from salience.ports.changes import (
     Touch,
     touched,
 )
-from salience.ports.database import BuildProgress, Database
-from salience.ports.keys import Keyring
+from salience.ports.database import BuildProgress, Database, Keyring
 from salience.ports.models import (
     EDGE,
     FINGERPRINTED,
@@ -41,23 +40,8 @@ from salience.ports.models import (
     Summary,
     embeddings,
 )
-from salience.ports.needs import (
-    ColumnBound,
-    Matching,
-    Near,
-    Need,
-    Pruning,
-    SessionSpan,
-    WindowBound,
-)
-from salience.ports.store import (
-    AccessLog,
-    Counts,
-    Revision,
-    RevisionFilter,
-    Services,
-    Store,
-)
+from salience.ports.needs import ColumnBound, Matching, Near, Need, Pruning, SessionSpan, WindowBound
+from salience.ports.store import AccessLog, Counts, Revision, RevisionFilter, Services, Store
 
 __all__ = [
     "EDGE",

@@ -24,17 +24,7 @@ from salience.ports.models import (
     Summariser,
 )
 from salience.ports.needs import Need, SessionSpan
-from salience.records import (
-    Facets,
-    Filter,
-    Finding,
-    LoggedRecall,
-    Memory,
-    OutOfScope,
-    Receipt,
-    Scope,
-    SessionSummary,
-)
+from salience.records import Facets, Filter, Finding, LoggedRecall, Memory, OutOfScope, Receipt, Scope, SessionSummary
 from salience.text import Tokeniser
 
 
@@ -74,7 +64,7 @@ class RevisionFilter:
 
 
 class Store(Protocol):
-    """Storage of memories. `testing/store_contract.py` holds the contract.
+    """Storage of memories. `tests/contract` holds the contract.
 
     Attributes:
         language: of the terms, for `Tokeniser`.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from salience.errors import InputError, StoreError, VersionError, Words
+from salience.ports import Database
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
 from salience.store import integrity, sqlite_file
 from salience.store.pins import Meta
@@ -19,7 +20,7 @@ _OBJECTS: Final = (
 )
 
 
-class SQLiteDatabase:
+class SQLiteDatabase(Database):
     """The existing file of a store.
 
     Args:
@@ -101,12 +102,6 @@ class SQLiteDatabase:
     def close(self) -> None:
         """Close the file."""
         self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _revision(self, connection: Connection) -> tuple[str | None, tuple[str, ...]]:
         """Return the revision of the tables, and why this code cannot work with them, if it cannot."""

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, VersionError, Words
-from salience.ports import BuildProgress
+from salience.ports import BuildProgress, Database
 from salience.records import ApiKey, DatabaseState, Finding, Indexed, TableState, Upgraded
 from salience.store.keyring import TableKeyring
 from salience.store.pins import Meta
@@ -389,7 +389,7 @@ def _roles(connection: Connection) -> set[str]:
     return set(connection.exec_driver_sql(query, (APP, OPERATOR)).scalars())
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """The database of a DSN.
 
     Args:
@@ -399,14 +399,7 @@ class PostgresDatabase:
         exact_rows: memories of a tenant from which on searches need an index.
     """
 
-    def __init__(
-        self,
-        dsn: str,
-        *,
-        busy_timeout: float,
-        statement_timeout: float,
-        exact_rows: int,
-    ) -> None:
+    def __init__(self, dsn: str, *, busy_timeout: float, statement_timeout: float, exact_rows: int) -> None:
         address = Address.parse(dsn)
         self._where = address.name
         self._engine = create_pool(address, 3, busy_timeout, prepares=False)
@@ -588,14 +581,10 @@ class PostgresDatabase:
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return the problems of the tables of all tenants, repaired if `repair` is set; see `checking.check`."""
-        return checking.check_all(self._ready_runner(), repair, self._busy_timeout)
-
-    def _ready_runner(self) -> Runner:
-        """Return a runner; raise as `check_ready` does. Creates no tables."""
         with mapped(self._where):
             found = inspect_engine(self._engine)
         check_ready(found, self._where)
-        return self._runner(found)
+        return checking.check_all(self._runner(found), repair, self._busy_timeout)
 
     def _runner(self, found: Found) -> Runner:
         return Runner(self._engine, self._where, found.session(self._statement_timeout), self._busy_timeout)
@@ -619,12 +608,6 @@ class PostgresDatabase:
     def close(self) -> None:
         """Close the connections."""
         self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def check_dimension(dimension: int, is_half: bool) -> None:
@@ -662,21 +645,10 @@ class PostgresKeyring(TableKeyring):
         self._busy_timeout = busy_timeout
 
     @classmethod
-    def open(
-        cls,
-        dsn: str,
-        *,
-        busy_timeout: float,
-        statement_timeout: float,
-        prepares: bool = True,
-    ) -> Self:
+    def open(cls, dsn: str, *, busy_timeout: float, statement_timeout: float, prepares: bool = True) -> Self:
         """Return the keys in a database; create missing tables. Arguments and errors are those of the store."""
         runner, _ = connect(
-            dsn,
-            pool_size=POOL,
-            busy_timeout=busy_timeout,
-            statement_timeout=statement_timeout,
-            prepares=prepares,
+            dsn, pool_size=POOL, busy_timeout=busy_timeout, statement_timeout=statement_timeout, prepares=prepares
         )
         return cls(runner, busy_timeout)
 
