@@ -53,12 +53,7 @@ def backup(source: str, target: str, progress: Progress | None = None, *, overwr
 
 
 def reinstate(
-    file: str,
-    target: str,
-    busy_timeout: float,
-    *,
-    keeping: bool = True,
-    progress: Progress | None = None,
+    file: str, target: str, busy_timeout: float, *, keeping: bool = True, progress: Progress | None = None
 ) -> str | None:
     """Replace the contents of the file `target` by a backup; return the path of the copy of the former contents.
 

@@ -692,14 +692,52 @@ class SQLStore(ABC):
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
-        read = self._query if as_of is None else self._read
-        return read(scope.tenant, lambda reader: _fetch(reader, scope, ids, as_of))
+
+        def read(reader: Connection) -> list[Memory]:
+            texts = [id_ for id_ in ids if is_text(id_)]  # a driver refuses other ones
+            short = [id_ for id_ in texts if len(id_) == SHORT]
+            found: list[Memory] = []
+            if as_of is None:
+                for column, names in (("id", texts), ("short_id", short)):
+                    for chunk in statements.chunks(names):
+                        found += to_memories(reader.execute(*statements.live_of(scope, chunk, column)).all())
+            else:
+                whole = [
+                    *texts,
+                    *(id_ for name in short for id_ in _visible_ids(reader, scope, memories.c.short_id, name)),
+                ]
+                for chunk in statements.chunks(whole):
+                    found += map(to_memory, rows_as_of(reader, scope.tenant, RECORD, as_of, chunk))
+                found = [memory for memory in found if scope.sees(memory.scope) and memory.forgotten_at is None]
+            by_name: dict[str, dict[str, Memory]] = {memory.id: {memory.id: memory} for memory in found}
+            for memory in found if short else ():
+                by_name.setdefault(memory.short_id, {})[memory.id] = memory
+            return [next(iter(by_name[name].values())) for name in texts if len(by_name.get(name, ())) == 1]
+
+        return (self._query if as_of is None else self._read)(scope.tenant, read)
 
     def token_vectors(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Tokens | None]:
         """Return the token vectors of the live visible memories of whole ids, in their order; None where absent."""
-        wanted = list(filter(is_text, ids))  # a driver refuses other ones
-        found = self._query(scope.tenant, lambda reader: _token_vectors(reader, scope, wanted, as_of))
-        return list(map(found.get, ids))
+
+        def read(reader: Connection) -> dict[str, Tokens]:
+            names, found = ("id", "version", "forgotten_at", "tokens"), dict[str, Tokens]()
+            for chunk in statements.chunks(filter(is_text, ids)):
+                if as_of is None:
+                    rows = reader.execute(*statements.live_of(scope, chunk, columns=names)).all()
+                else:
+                    rows = reader.execute(
+                        statements.as_of(scope.tenant, names, microseconds(as_of), chunk, scope)
+                    ).all()
+                for row in rows:
+                    id_, _, forgotten_at, data = row
+                    if data is not None and forgotten_at is None:
+                        try:
+                            found[id_] = unpacked(data)
+                        except UNREADABLE:
+                            raise damaged(row._mapping, "tokens") from None
+            return found
+
+        return list(map(self._query(scope.tenant, read).get, ids))
 
     def find_by_key(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
@@ -758,10 +796,32 @@ class SQLStore(ABC):
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories with ids greater than `after`, in the order of ids, or in reverse."""
-        return self._read(
-            scope.tenant,
-            lambda reader: _scan(reader, scope, after, limit, filter, forgotten, versions, newest_first, passed),
-        )
+
+        def read(reader: Connection) -> list[Stored]:
+            found: list[Stored] = []
+            left, last, page = limit, after, None
+            while page is None or (passed and left and page):
+                page = (
+                    reader.execute(statements.page(scope, last, left, filter, forgotten, newest_first)).mappings().all()
+                )
+                ids = [row["id"] for row in page]
+                readable_ids = [one for one in ids if is_text(one)]
+                active = _activations(reader, scope.tenant, readable_ids)
+                before = _older(reader, scope.tenant, readable_ids, passed) if versions else {}
+                for row in page:
+                    try:
+                        newest = to_stored(row, active.get(row["id"], {}))
+                    except DamagedError as error:
+                        if passed is None or error.id is None:  # without an id, the next page has no start
+                            raise
+                        passed.append(error)
+                    else:
+                        found += (*before.get(newest.memory.id, ()), newest)
+                        left -= 1
+                last = ids[-1] if ids else last
+            return found
+
+        return self._read(scope.tenant, read)
 
     def revisions(
         self,
@@ -771,7 +831,28 @@ class SQLStore(ABC):
         filter: RevisionFilter = RevisionFilter(),
     ) -> list[Revision]:
         """Return up to `limit` versions of visible memories, current and older, the newest first."""
-        return self._read(scope.tenant, lambda reader: _revisions(reader, scope, before, limit, filter))
+
+        def read(reader: Connection) -> list[Revision]:
+            tenant, keys = scope.tenant, list[tuple[int, str, int]]()
+            for table in _TABLES:
+                keys += map(tuple, reader.execute(statements.revisions(table, scope, before, limit, filter)))
+            chosen = [(id_, version) for _, id_, version in sorted(keys, reverse=True)[:limit]]
+            wanted = [*chosen, *((id_, version - 1) for id_, version in chosen)]
+            current = statements.of_ids(tenant, list(dict(chosen)))
+            of = (versions.c.tenant == tenant, tuple_(versions.c.id, versions.c.version).in_(wanted))
+            older = select(*(versions.c[name] for name in RECORD), versions.c.valid_to).where(*of)
+            rows = [*reader.execute(current).mappings(), *reader.execute(older).mappings()] if chosen else []
+            found = {(row["id"], row["version"]): (to_memory(row), row.get("valid_to")) for row in rows}
+            with readable():
+                return [
+                    Revision(
+                        memory, found.get((id_, version - 1), (None,))[0], None if until is None else instant(until)
+                    )
+                    for id_, version in chosen
+                    for memory, until in [found[id_, version]]
+                ]
+
+        return self._read(scope.tenant, read)
 
     def daily(self, scope: Scope, filter: RevisionFilter) -> list[tuple[date, str, int]]:
         """Return the number of versions by day in UTC and change, and of memories by both of their other days."""
@@ -784,7 +865,18 @@ class SQLStore(ABC):
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the visible memory with a whole or short id, live or not."""
-        return self._read(scope.tenant, lambda reader: _history(reader, scope, id))
+
+        def read(reader: Connection) -> list[Stored]:
+            columns = (memories.c.id, memories.c.short_id)[: 2 if len(id) == SHORT else 1]
+            found = {one for column in columns for one in _visible_ids(reader, scope, column, id)}
+            if len(found) != 1:
+                return []
+            (whole,) = found
+            row = reader.execute(statements.of_ids(scope.tenant, [whole])).mappings().one()
+            active = _activations(reader, scope.tenant, [whole])
+            return [*_older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, active.get(whole, {}))]
+
+        return self._read(scope.tenant, read)
 
     def counts(self, scope: Scope, now: datetime) -> Counts:
         """Return the numbers of live visible memories, with all values of each of `FACETS`."""
@@ -821,9 +913,25 @@ class SQLStore(ABC):
         passed: list[DamagedError] | None = None,
     ) -> list[Memory]:
         """Return up to `limit` selected memories, live or not, sorted by `order`, then by id."""
-        return self._query(
-            selection.scope.tenant, lambda reader: _browse(reader, selection, order, limit, ascending, after, passed)
-        )
+
+        def read(reader: Connection) -> list[Memory]:
+            found, last, rows_read = list[Memory](), after, limit
+            while rows_read and len(found) < limit:
+                query = statements.browse(selection, order, limit - len(found), ascending, last)
+                page = reader.execute(query).mappings().all()
+                for row in page:
+                    try:
+                        memory = to_memory(row)
+                        found.append(memory if selection.now is None else memory.seen_at(selection.now))
+                    except DamagedError as error:
+                        if passed is None or error.id is None:  # without an id, the next page has no start
+                            raise
+                        passed.append(error)
+                rows_read = len(page) if passed else 0
+                last = After(0 if order == "id" else page[-1][order] or 0, page[-1]["id"]) if page else last
+            return found
+
+        return self._query(selection.scope.tenant, read)
 
     def facets(self, selection: Selection, top: int = 20) -> Facets:
         """Return the number of selected memories, and the `top` most frequent values of each facet."""
@@ -914,142 +1022,9 @@ def count_pending(reader: Connection, scope: Scope, now: datetime) -> int:
     return int(reader.execute(query).scalar_one())
 
 
-def _fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
-    """Return the live visible memories of whole or short ids, in their order."""
-    ids = [id_ for id_ in ids if is_text(id_)]  # a driver refuses other ones
-    short = [id_ for id_ in ids if len(id_) == SHORT]
-    found: list[Memory] = []
-    if as_of is None:
-        for column, names in (("id", ids), ("short_id", short)):
-            for chunk in statements.chunks(names):
-                found += to_memories(reader.execute(*statements.live_of(scope, chunk, column)).all())
-    else:
-        whole = [*ids, *(id_ for name in short for id_ in _visible_ids(reader, scope, memories.c.short_id, name))]
-        for chunk in statements.chunks(whole):
-            found += map(to_memory, rows_as_of(reader, scope.tenant, RECORD, as_of, chunk))
-        found = [memory for memory in found if scope.sees(memory.scope) and memory.forgotten_at is None]
-    by_name: dict[str, dict[str, Memory]] = {memory.id: {memory.id: memory} for memory in found}
-    for memory in found if short else ():
-        by_name.setdefault(memory.short_id, {})[memory.id] = memory
-    return [next(iter(by_name[name].values())) for name in ids if len(by_name.get(name, ())) == 1]
-
-
-def _token_vectors(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> dict[str, Tokens]:
-    """Return id -> token vectors, for the live visible memories of some ids that have any."""
-    names, found = ("id", "version", "forgotten_at", "tokens"), dict[str, Tokens]()
-    for chunk in statements.chunks(ids):
-        if as_of is None:
-            rows = reader.execute(*statements.live_of(scope, chunk, columns=names)).all()
-        else:
-            rows = reader.execute(statements.as_of(scope.tenant, names, microseconds(as_of), chunk, scope)).all()
-        for row in rows:
-            id_, _, forgotten_at, data = row
-            if data is not None and forgotten_at is None:
-                try:
-                    found[id_] = unpacked(data)
-                except UNREADABLE:
-                    raise damaged(row._mapping, "tokens") from None
-    return found
-
-
 def _visible_ids(reader: Connection, scope: Scope, column: Any, name: str) -> Iterable[str]:
     """Return the ids of the visible memories, forgotten or not, with a value of `id` or `short_id`."""
     return reader.execute(select(memories.c.id).where(*visible(scope), column == name)).scalars().all()
-
-
-def _scan(
-    reader: Connection,
-    scope: Scope,
-    after: str,
-    limit: int,
-    filter: Filter,
-    forgotten: bool,
-    versions: bool,
-    newest_first: bool,
-    passed: list[DamagedError] | None,
-) -> list[Stored]:
-    """Return a page of visible memories, with their older versions if `versions` is set."""
-    found: list[Stored] = []
-    left, page = limit, None
-    while page is None or (passed and left and page):
-        page = reader.execute(statements.page(scope, after, left, filter, forgotten, newest_first)).mappings().all()
-        ids = [row["id"] for row in page]
-        readable_ids = [one for one in ids if is_text(one)]
-        active = _activations(reader, scope.tenant, readable_ids)
-        before = _older(reader, scope.tenant, readable_ids, passed) if versions else {}
-        for row in page:
-            try:
-                newest = to_stored(row, active.get(row["id"], {}))
-            except DamagedError as error:
-                if passed is None or error.id is None:  # without an id, the next page has no start
-                    raise
-                passed.append(error)
-            else:
-                found += (*before.get(newest.memory.id, ()), newest)
-                left -= 1
-        after = ids[-1] if ids else after
-    return found
-
-
-def _browse(
-    reader: Connection,
-    selection: Selection,
-    order: str,
-    limit: int,
-    ascending: bool,
-    after: After | None,
-    passed: list[DamagedError] | None,
-) -> list[Memory]:
-    """Return a page of selected memories."""
-    found, rows_read = list[Memory](), limit
-    while rows_read and len(found) < limit:
-        query = statements.browse(selection, order, limit - len(found), ascending, after)
-        page = reader.execute(query).mappings().all()
-        for row in page:
-            try:
-                memory = to_memory(row)
-                found.append(memory if selection.now is None else memory.seen_at(selection.now))
-            except DamagedError as error:
-                if passed is None or error.id is None:  # without an id, the next page has no start
-                    raise
-                passed.append(error)
-        rows_read = len(page) if passed else 0
-        after = After(0 if order == "id" else page[-1][order] or 0, page[-1]["id"]) if page else after
-    return found
-
-
-def _revisions(
-    reader: Connection, scope: Scope, before: tuple[datetime, str, int] | None, limit: int, filter: RevisionFilter
-) -> list[Revision]:
-    """Return a page of versions, the newest first, each with the version before it."""
-    tenant, keys = scope.tenant, list[tuple[int, str, int]]()
-    for table in _TABLES:
-        keys += map(tuple, reader.execute(statements.revisions(table, scope, before, limit, filter)))
-    chosen = [(id_, version) for _, id_, version in sorted(keys, reverse=True)[:limit]]
-    wanted = [*chosen, *((id_, version - 1) for id_, version in chosen)]
-    current = statements.of_ids(tenant, list(dict(chosen)))
-    of = (versions.c.tenant == tenant, tuple_(versions.c.id, versions.c.version).in_(wanted))
-    older = select(*(versions.c[name] for name in RECORD), versions.c.valid_to).where(*of)
-    rows = [*reader.execute(current).mappings(), *reader.execute(older).mappings()] if chosen else []
-    found = {(row["id"], row["version"]): (to_memory(row), row.get("valid_to")) for row in rows}
-    with readable():
-        return [
-            Revision(memory, found.get((id_, version - 1), (None,))[0], None if until is None else instant(until))
-            for id_, version in chosen
-            for memory, until in [found[id_, version]]
-        ]
-
-
-def _history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
-    """Return the versions of the visible memory with a whole or short id."""
-    columns = (memories.c.id, memories.c.short_id)[: 2 if len(id) == SHORT else 1]
-    found = {one for column in columns for one in _visible_ids(reader, scope, column, id)}
-    if len(found) != 1:
-        return []
-    (whole,) = found
-    row = reader.execute(statements.of_ids(scope.tenant, [whole])).mappings().one()
-    active = _activations(reader, scope.tenant, [whole])
-    return [*_older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, active.get(whole, {}))]
 
 
 def without_vector(
@@ -1143,11 +1118,7 @@ def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tupl
 
 
 def having(
-    reader: Connection,
-    scope: Scope,
-    where: Mapping[str, Any],
-    as_of: datetime | None,
-    ids: Iterable[str] | None = None,
+    reader: Connection, scope: Scope, where: Mapping[str, Any], as_of: datetime | None, ids: Iterable[str] | None = None
 ) -> list[str] | None:
     """Return the ids of the visible memories (of `ids`, if given) whose metadata meets conditions; None without any."""
     if not where:

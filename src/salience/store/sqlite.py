@@ -18,18 +18,7 @@ from salience import temporary
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, StoreError, Words
 from salience.loading import uncollected
-from salience.ports import (
-    LIVE,
-    Adopt,
-    Change,
-    Counts,
-    Erase,
-    Model,
-    Need,
-    Selection,
-    SessionSpan,
-    Stored,
-)
+from salience.ports import LIVE, Adopt, Change, Counts, Erase, Model, Need, Selection, SessionSpan, Stored
 from salience.ports.browsing import facets
 from salience.records import FACETS, Facets, Filter, Finding, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file, statements

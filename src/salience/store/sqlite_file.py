@@ -138,10 +138,7 @@ def _making(what: str) -> Iterator[None]:
 def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
     """Return an engine for a file; on connections from `writing`, transactions take the write lock at once.
 
-    Args:
-        path: of the file.
-        busy_timeout: seconds to wait for another connection's write.
-        pooled: whether connections are pooled until the engine is disposed of.
+    With `pooled`, connections are pooled until the engine is disposed of.
     """
 
     def connect() -> sqlite3.Connection:

@@ -72,10 +72,7 @@ def own_metadata(memory: Memory) -> Memory:
 def already(stored: Memory, given: Memory, had_content: bool = False) -> Receipt:
     """Return the receipt for adding `given` if `stored` has its idempotency key or its id.
 
-    Args:
-        stored: the stored memory.
-        given: the memory to add.
-        had_content: whether an older version of `stored` has the content of `given`.
+    `had_content` says whether an older version of `stored` has the content of `given`.
 
     Raises:
         ConflictError: the content of `given` is neither that of `stored` nor an earlier one under the key; or `given`

@@ -419,11 +419,7 @@ class Index:
     def _with_ids(self, ids: Bytes, slots: Rows, at: Rows, known: Bools) -> Index:
         """Return the index with the slot of each changed id in the by_id.
 
-        Args:
-            ids: of the changed memories, ascending.
-            slots: of each; -1 for one that is not live.
-            at: where each is, or would be, in the by_id.
-            known: whether it is there.
+        The ids ascend; a slot is -1 for a memory that is not live; `at` is where each id is, if `known`, or would be.
         """
         new = slots >= 0
         if (at == len(self)).all():  # greater than all others, as new ids are

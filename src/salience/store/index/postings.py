@@ -56,9 +56,7 @@ class Postings:
     def appended(self, numbers: Column, slots: Column) -> Postings:
         """Return the postings with occurrences in new slots; a repeated pair counts twice.
 
-        Args:
-            numbers: int[k], a number for each occurrence.
-            slots: int[k], the slot of each.
+        Both are int[k], with a number and a slot for each occurrence.
         """
         if not len(numbers):
             return self

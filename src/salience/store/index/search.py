@@ -253,9 +253,7 @@ class Search:
     def best(self, pruning: Pruning, passing: Bools | None) -> Batch:
         """Return the memories that may be among the best by score, and all memories without a vector.
 
-        Args:
-            pruning: bounds of the scores, and the number or the least score of the wanted memories.
-            passing: bool[m], memories that pass the filter; None for all.
+        `passing` is bool[m], the memories that pass the filter; None for all.
         """
         view = self.view
         current = view.current(pruning.drops)
@@ -425,10 +423,7 @@ class Search:
     def batch(self, places: Places, measured: Floats | None = None, **others: Any) -> Batch:
         """Return some memories with all columns and parts that the need lists.
 
-        Args:
-            places: in any order.
-            measured: float64[2, k], their `context_cosines`, if known.
-            others: other fields of the batch.
+        The places come in any order. `measured` is float64[2, k], their `context_cosines`, if known.
         """
         need, index = self.need, self.index
         order = np.argsort(index.slots["row"][self.view.slots[places]])
@@ -665,10 +660,8 @@ def facet_counts(
 ) -> tuple[int, dict[str, Counter[str]]]:
     """Return the number of selected live memories, and for each facet value -> number.
 
-    Args:
-        index: of the tenant.
-        selection: its scope, tags, values and instant are applied.
-        ids: of the live memories that its other conditions accept; None for all.
+    The scope, tags, values and instant of the selection are applied. `ids` are those of the live memories that its
+    other conditions accept; None for all.
     """
     codes, slots = index.codes, index.slots
     texts: dict[str, list[str]] = {"tier": list(TIERS), "status": ["live"]}

@@ -194,12 +194,7 @@ class Session:
 
         An empty tenant has no rows: such a transaction is about the tables that belong to the whole database.
 
-        Args:
-            access: of the transaction.
-            tenant: the tenant.
-            patience: seconds to wait for a lock.
-            settings: further settings.
-            lock: call of the function that takes `STORE_LOCK`.
+        `patience` is the time to wait for a lock, in seconds; `lock` calls the function that takes `STORE_LOCK`.
         """
         return (_BEGIN[access], *self.settings(access, tenant, patience, settings, lock))
 
@@ -565,11 +560,8 @@ class Runner:
     ) -> T:
         """Return the result of `work`, which reads the rows of one tenant, or of all for None.
 
-        Args:
-            tenant: the tenant; empty for tables that belong to the whole database.
-            work: reads.
-            one_state: whether all its queries see one state. A function with a single query needs no transaction.
-            settings: further settings of the transaction.
+        The tenant is empty for tables that belong to the whole database. With `one_state`, all queries see one state; a
+        function with a single query needs no transaction.
 
         Raises:
             StoreError: the store is closed, or the server failed for longer than the patience.
