@@ -17,7 +17,6 @@ from salience import keywords, listing, remember
 from salience import recall as recalls
 from salience.errors import InputError, SalienceError, Words
 from salience.explain.profiles import curves, describe
-from salience.explain.scores import scores
 from salience.help import TOPICS
 from salience.maintain import doctor, erase, reembed, reflect, tiers, upkeep, versions
 from salience.maintain import review as reviews
@@ -189,6 +188,10 @@ class Engine(Verbs):
         conditions = {name: rest.pop(name) for name in CONDITIONS if name in rest}
         return scope, Filter(level=level, **conditions), rest
 
+    def _request(self, text: str, given: Mapping[str, Any]) -> Query:
+        scope, accepts, options = self._selected(given)
+        return Query(text=text, scope=scope, filter=accepts, **options)
+
     # Write
 
     def _remember(self, *, memory_type: str | None, **given: Any) -> Receipt:
@@ -241,9 +244,7 @@ class Engine(Verbs):
     def _recall(
         self, query: str, *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
     ) -> Recall:
-        scope, accepts, options = self._selected(given)
-        request = Query(text=query, scope=scope, filter=accepts, **options)
-        return recalls.recall(self.services, self._profile(profile, weights), request)
+        return recalls.recall(self.services, self._profile(profile, weights), self._request(query, given))
 
     def _recall_many(
         self, queries: Sequence[str], *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
@@ -259,9 +260,7 @@ class Engine(Verbs):
         base = profiles.load("zeromemory" if profile is None else profile)
         weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
         hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
-        scope, accepts, options = self._selected(given)
-        request = Query(text=query, scope=scope, filter=accepts, **options)
-        return recalls.recall(self.services, base.for_graph(weight, hops), request)
+        return recalls.recall(self.services, base.for_graph(weight, hops), self._request(query, given))
 
     def _explain(
         self,
@@ -272,16 +271,13 @@ class Engine(Verbs):
         weights: Mapping[str, float] | None,
         **given: Any,
     ) -> Explanation:
-        scope, accepts, options = self._selected(given)
-        request = Query(text=query, scope=scope, filter=accepts, **options)
-        return explanations.explain(self._flushed, self._profile(profile, weights), request, memory_id)
+        chosen = self._profile(profile, weights)
+        return explanations.explain(self._flushed, chosen, self._request(query, given), memory_id)
 
     def _scores(
         self, query: str, *, profile: ProfileLike | None, weights: Mapping[str, float] | None, **given: Any
     ) -> Scores:
-        scope, accepts, options = self._selected(given)
-        request = Query(text=query, scope=scope, filter=accepts, **options)
-        return scores(self._flushed, self._profile(profile, weights), request)
+        return explanations.scores(self._flushed, self._profile(profile, weights), self._request(query, given))
 
     def _decay(
         self, ids: Names, *, profile: ProfileLike | None, days: float, steps: int, **where: Any
@@ -295,9 +291,7 @@ class Engine(Verbs):
         return describe(self.profile)
 
     def _context(self, query: str, *, budget_tokens: int, profile: ProfileLike | None, **given: Any) -> Context:
-        scope, accepts, options = self._selected(given)
-        request = Query(text=query, scope=scope, filter=accepts, **options)
-        return contexts.context(self.services, self._profile(profile), request, budget_tokens)
+        return contexts.context(self.services, self._profile(profile), self._request(query, given), budget_tokens)
 
     # Look up
 
@@ -376,14 +370,7 @@ class Engine(Verbs):
         return reviews.activity(services, scope, period)
 
     def _recalls(
-        self,
-        query: str | None,
-        *,
-        id: str | None,
-        memory_id: str | None,
-        limit: int,
-        cursor: str | None,
-        **where: Any,
+        self, query: str | None, *, id: str | None, memory_id: str | None, limit: int, cursor: str | None, **where: Any
     ) -> RecallLogPage:
         size = checks.whole("limit", limit, 1, 1000)
         return listing.recalls(self._flushed, self._scope(where), size, cursor, query, id, memory_id)

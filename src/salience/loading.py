@@ -10,13 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Final, Generic, Literal, TypeVar
 
-from salience.errors import (
-    EmbedderError,
-    JudgeError,
-    MissingExtraError,
-    RerankerError,
-    SalienceError,
-)
+from salience.errors import EmbedderError, JudgeError, MissingExtraError, RerankerError, SalienceError
 
 T = TypeVar("T")
 Kind = Literal["embedder", "reranker", "judge"]

@@ -103,11 +103,7 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     """Return the answer to each query, in order: the same as from `recall` at the same instant.
 
     All texts are embedded together, and access counters change only after the last answer.
-
-    Args:
-        services: the ports.
-        profile: how to rank.
-        queries: they differ only in their text; their deadline covers all of them together.
+    The queries differ only in their text; their deadline covers all of them together.
 
     Raises:
         InputError, LimitError, StoreError: as `recall`; the size limit covers all answers together.
@@ -264,12 +260,8 @@ def make_need(
 ) -> Need:
     """Return the request for the candidates of a query; one without a vector gets the maximum reach for its terms.
 
-    Args:
-        profile: how to rank.
-        query: the query.
-        criteria: the query as read, with vectors.
-        prunes: whether the store may leave out memories that score too little.
-        corrections: the corrected terms, if they are known.
+    With `prunes`, the store may leave out memories that score too little. `corrections` are the corrected terms, if
+    they are known.
     """
     reading, parts = criteria.reading, profile.parts
     reach = reach_for(criteria.wanted) * (2 if "spread" in profile.stages else 1)  # near the best may be far
@@ -391,13 +383,7 @@ def search(
     no other memory can reach the answer, as far as the store can tell, or the reach is at its maximum. It starts again
     once if the store corrects a misspelt word, with the vectors of the corrected query.
 
-    Args:
-        services: the ports.
-        profile: how to rank.
-        query: the query.
-        criteria: the query as read, with vectors.
-        clock: counts the time of the steps.
-        prunes: whether the store may leave out memories that score too little.
+    With `prunes`, the store may leave out memories that score too little. `clock` counts the time of the steps.
     """
     corrections: Mapping[str, str] | None = None
     need = make_need(profile, query, criteria, prunes)
@@ -524,12 +510,7 @@ def make_hits(services: Services, query: Query, ranked: State, size: AnswerLimit
 
 
 def rerank(
-    services: Services,
-    reranker: Reranker,
-    query: Query,
-    limit: int,
-    hits: tuple[Hit, ...],
-    clock: Clock,
+    services: Services, reranker: Reranker, query: Query, limit: int, hits: tuple[Hit, ...], clock: Clock
 ) -> tuple[tuple[Hit, ...], str | None]:
     """Return the best `limit` hits by the reranker's score (ties keep their order), and the reranker's name.
 

@@ -24,14 +24,7 @@ from numpy.typing import NDArray
 
 from salience.batch import Floats
 from salience.extract.conflicts import Rule, relation
-from salience.extract.pairs import (
-    Statement,
-    ends_another_value,
-    features,
-    is_about_another,
-    repeats_event,
-    statement,
-)
+from salience.extract.pairs import Statement, ends_another_value, features, is_about_another, repeats_event, statement
 from salience.extract.speakers import ROLES
 from salience.ports import EDGE, Calibration, Need, Services
 from salience.records import CALLER, FACT, LIKELY, Memory, Relation, Replacement, Scope

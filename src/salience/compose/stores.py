@@ -96,12 +96,7 @@ def model(embedder: FullEmbedder) -> Model:
 def store(target: str, embedder: FullEmbedder, settings: Settings, moving: bool = False, create: bool = True) -> Store:
     """Return the store that `target` names, pinned to the embedder and the language.
 
-    Args:
-        target: a file, a database or `:memory:`.
-        embedder: of the model.
-        settings: of the store.
-        moving: whether the store may be pinned to another model, as `reembed` needs.
-        create: whether to create a store that does not exist.
+    With `moving`, it may be pinned to another model, as `reembed` needs.
 
     Raises:
         StoreError: it does not exist, and `create` is False.

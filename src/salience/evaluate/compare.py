@@ -41,11 +41,6 @@ class Difference:
     metric: str
     estimate: Estimate
 
-    @property
-    def is_significant(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.estimate.low > 0 or self.estimate.high < 0
-
 
 @dataclass(frozen=True, slots=True)
 class Silence:

@@ -157,12 +157,7 @@ def ask(
 
 def _asked(store: ConversationStore, question: Question, label: str, profile: Profile, embedding: str) -> Asked:
     answer = store.engine.recall(
-        question.question,
-        profile=profile,
-        limit=LIMIT,
-        now=question.now,
-        dry_run=True,
-        user_id=question.scope.user_id,
+        question.question, profile=profile, limit=LIMIT, now=question.now, dry_run=True, user_id=question.scope.user_id
     )
     confidences = [getattr(hit, "confidence", None) for hit in answer]
     return Asked(

@@ -1,4 +1,4 @@
-"""Explain: why a memory is, or is not, in the answer to a query.
+"""Explain: why a memory is, or is not, in the answer to a query; and the scores of all candidates.
 
 `explain` repeats the recall without its side effects, and reads the outcome that the ranking records for every row.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from salience.explain.trace import (
     REPLACED,
     RERANK,
     RETURNED,
+    TRIM,
     Trace,
     every_candidate,
     row_of,
@@ -45,7 +46,7 @@ from salience.rank.confidence import confidence_parts, confidences
 from salience.rank.profile import Profile
 from salience.rank.run import details
 from salience.rank.signals import lexical_cosines
-from salience.rank.stages import NOBODY
+from salience.rank.stages import NOBODY, SCORE
 from salience.records import (
     ANY,
     BOUNDS,
@@ -53,15 +54,22 @@ from salience.records import (
     Explanation,
     Filter,
     Memory,
+    Missed,
     Query,
     Replacement,
     Scope,
+    Scores,
     Waypoint,
     checks,
 )
 from salience.records.ids import short_id
 from salience.relations import replaced_by
 from salience.steps import AnswerLimit
+
+BINS: Final = 24
+"""Bins of the histogram of `scores`."""
+MISSED: Final = 8
+"""Memories that `scores` returns beside the answer."""
 
 
 def explain(services: Services, profile: Profile, query: Query, id: str) -> Explanation:
@@ -349,4 +357,32 @@ def explain_reranked(question: Question, reranker: Reranker, trace: Trace, found
         rank=place,
         path=(*found.path, Waypoint(RERANK, "passed" if inside else "fell", position)),
         degraded=found.degraded if name else (*found.degraded, "rerank"),
+    )
+
+
+def scores(services: Services, profile: Profile, query: Query) -> Scores:
+    """Return the scores of the recall of `query`; it changes nothing."""
+    trace, _ = trace_recall(services, profile, query)
+    found, ranked = verdicts(trace), trace.ranked
+    names, counts = np.unique(found.stage.astype(str), return_counts=True)
+    by_stage = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    order = [OUTRANKED if name == TRIM else name for name in dict.fromkeys(profile.stages)]
+    values = found.score[trace.states[profile.stages.index(SCORE) + 1].rows]
+    high = float(values.max(initial=0.0))
+    outside = np.flatnonzero(found.stage != RETURNED)
+    best = outside[np.argsort(-found.score[outside], kind="stable")[:MISSED]].tolist()
+    ids = [str(trace.batch.ids[row]) for row in best]
+    memories = {one.id: one for one in services.store.fetch(query.scope, ids, as_of=query.as_of)} if ids else {}
+    missed = tuple(
+        Missed(memories[one], str(found.stage[row]), float(found.score[row]), int(found.rank[row]) or None)
+        for one, row in zip(ids, best, strict=True)
+        if one in memories
+    )
+    return Scores(
+        candidates=len(trace.batch),
+        dropped={name: by_stage[name] for name in order if name in by_stage},
+        histogram=tuple(np.histogram(values.clip(0.0), BINS, (0.0, high or 1.0))[0].tolist()),
+        high=high,
+        cut=float(ranked.scores[ranked.rows].min()) if len(ranked.rows) else None,
+        missed=missed,
     )

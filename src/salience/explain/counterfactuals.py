@@ -211,10 +211,7 @@ def _changes(case: Case, stage: str) -> Iterator[Change]:
             yield from _more_importance(case)
         case "similarity_floor":
             yield from _lower_min_score(case)
-        case "shortlist":
-            yield from _full_weight(case)
-            yield from _more_importance(case)
-        case "nonzero":
+        case "shortlist" | "nonzero":
             yield from _full_weight(case)
             yield from _more_importance(case)
         case "threshold" | "cut_off":

@@ -16,16 +16,7 @@ from salience.rank.criteria import Criteria
 from salience.rank.profile import Profile
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
-from salience.records import (
-    TIERS,
-    DecayCurve,
-    Memory,
-    ProfileInfo,
-    Profiles,
-    ProfileSignal,
-    SignalInfo,
-    StageInfo,
-)
+from salience.records import TIERS, DecayCurve, Memory, ProfileInfo, Profiles, ProfileSignal, SignalInfo, StageInfo
 
 _SENTENCE: Final = re.compile(r"[a-z]+ [a-zA-Z]")
 DAYS: Final = 30

@@ -124,12 +124,7 @@ class SalienceHistoryProvider(HistoryProvider):
         return await in_thread(self._turns.load, session_id)
 
     async def save_messages(
-        self,
-        session_id: str | None,
-        messages: Sequence[Message],
-        *,
-        state: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
         """Store messages; a message without an id gets one, and a message that is already stored is left out."""
         if messages:

@@ -88,7 +88,7 @@ class SalienceSession:
 
     async def clear_session(self) -> None:
         """Forget all items."""
-        await in_thread(self._clear)
+        await in_thread(self._forget, self._turns())
 
     def _stored(self) -> list[tuple[list[Record], TResponseInputItem | None]]:
         """Return the memories of each item and the item, in order; None for an item of which a part was forgotten."""
@@ -114,9 +114,6 @@ class SalienceSession:
             if item is not None:
                 return item
         return None
-
-    def _clear(self) -> None:
-        self._forget(self._turns())
 
     def _forget(self, memories: Any) -> None:
         for memory in [*memories]:

@@ -47,11 +47,8 @@ def reflect(
     it renewed; a reflection without a group becomes stale; a reflection that a person forgot is not made again for the
     same sources.
 
-    Args:
-        services: the ports; without a summariser, or if it fails, the text of a reflection is that of the medoid.
-        scope: of the caller; all visible homes are examined.
-        dry_run: write nothing, and call no summariser.
-        progress: called after each home.
+    All homes that `scope` shows are examined; `progress` is called after each. Without a summariser, or if it fails,
+    the text of a reflection is that of the medoid. With `dry_run`, nothing is written, and no summariser is called.
 
     Raises:
         MovedError: the store was moved to another model meanwhile; earlier reflections are stored.

@@ -133,12 +133,7 @@ def review_of(services: Services, profile: Profile, scope: Scope, id: str, kinds
 
 
 def _items(
-    services: Services,
-    profile: Profile,
-    scope: Scope,
-    page: Sequence[Stored],
-    kinds: frozenset[str],
-    now: datetime,
+    services: Services, profile: Profile, scope: Scope, page: Sequence[Stored], kinds: frozenset[str], now: datetime
 ) -> list[list[ReviewItem]]:
     """Return the problems of each memory of some kinds that are not dismissed."""
     pairs = {} if kinds.isdisjoint(KINDS) else _pairs(services, profile, scope, page, now)

@@ -90,13 +90,7 @@ def consolidate(
 ) -> ConsolidateReport:
     """Promote the visible memories that have earned it, all or none, and return their ids.
 
-    Expired memories are not promoted.
-
-    Args:
-        services: the ports.
-        scope: of the caller.
-        dry_run: write nothing.
-        without: ids of memories to leave out.
+    Expired memories, and those with the ids of `without`, are not promoted.
 
     Source: zeromemory, Memory Tiers & Consolidation.
     """

@@ -150,12 +150,7 @@ class Cached(Wrapped):
         measures: whether to measure the calibration of an embedder that has none, after its first vectors.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        size: int,
-        measures: bool = False,
-    ) -> None:
+    def __init__(self, embedder: Embedder, size: int, measures: bool = False) -> None:
         super().__init__(embedder)
         self._bare = Wrapped(embedder)
         self._size = size

@@ -24,11 +24,8 @@ def embed_known(
 def known_text(text: str, scripts: str) -> str:
     """Return `text` without the words that have a letter outside `scripts`; "" if most of its letters are theirs.
 
-    A text without any letter or digit, such as one of emoji alone, is "" too.
-
-    Args:
-        text: the text.
-        scripts: the characters of the scripts, as in a regular expression.
+    A text without any letter or digit, such as one of emoji alone, is "" too. `scripts` are characters as in a regular
+    expression.
     """
     if text.isascii():
         return text if any(map(str.isalnum, text)) else ""

@@ -216,10 +216,7 @@ class NLIJudge:
 def label(shares: Floats, new: str, old: str) -> Label:
     """Return the label of a new text and an older one.
 
-    Args:
-        shares: float64[2, 3], the probability of each of `CLASSES`, first for old before new, then for new before old.
-        new: the new text.
-        old: the older text.
+    `shares` is float64[2, 3], the probability of each of `CLASSES`, first for old before new, then for new before old.
     """
     entailment = CLASSES.index("entailment")
     if (shares.argmax(axis=1) == entailment).all():

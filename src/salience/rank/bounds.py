@@ -52,11 +52,8 @@ WIDER: Final = 16
 def is_exact(ranked: State, used: Pruning | None) -> bool:
     """Return whether it is proven that no visible memory outside the candidates could have reached the answer.
 
-    An approximate index proves nothing: it may have missed a nearer memory.
-
-    Args:
-        ranked: the ranking.
-        used: the bounds by which the store left out memories, if any.
+    An approximate index proves nothing: it may have missed a nearer memory. `used` are the bounds by which the store
+    left out memories, if any.
     """
     return is_settled(ranked, used) and (ranked.criteria.limit == 0 or not ranked.batch.approximate)
 

@@ -229,10 +229,7 @@ def confidence_parts(state: State, place: int) -> tuple[Part, ...]:
         raw, weight = float(values[place]), model.weights[name]
         parts.append(Part(name, raw, weight, weight * raw, "sum"))
     if not is_own:
-        doubt = _log_odds(float(found[place])) - sum(part.contribution for part in parts)
+        share = float(found[place])
+        doubt = float(np.log(share) - np.log1p(-share)) - sum(part.contribution for part in parts)
         parts.append(Part("relation", float(chance[place]), 1.0, doubt, "sum"))
     return tuple(parts)
-
-
-def _log_odds(chance: float) -> float:
-    return float(np.log(chance) - np.log1p(-chance))

@@ -179,9 +179,7 @@ class Profile:
 def parse(text: str, source: str) -> Profile:
     """Return the profile of a TOML text.
 
-    Args:
-        text: the TOML.
-        source: a path or name for error messages.
+    Error messages name `source`, such as its path.
 
     Raises:
         ProfileError: invalid TOML, or an unknown, missing or invalid key; the message names the key and lists the known

@@ -358,12 +358,7 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
 def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
     """Return row -> the most similar kept row that covers it, for the rows from position `first` on that collapse.
 
-    Args:
-        vectors: vectors of all rows.
-        distinctions: distinctions of all rows.
-        rows: best first; the rows before `first` are kept.
-        first: position of the first row to decide on.
-        least: least cosine of rows that say the same.
+    `rows` are best first. `least` is the least cosine of rows that say the same.
     """
     found, places = np.array(rows, np.intp), np.arange(len(rows))
     alike = vectors.cosines(found, found[first:])
@@ -389,9 +384,7 @@ def covers(kept: Sequence[int], other: Sequence[int]) -> bool:
     A name must stay on its side of a claim: "Alice agreed, Bob did not" does not cover "Alice did not agree, Bob did".
     The kept text may say more. A memory without known distinctions covers none and is covered by none.
 
-    Args:
-        kept: codes of distinctions, as in `Batch.distinctions`.
-        other: codes of the other text.
+    Both are codes of distinctions, as in `Batch.distinctions`.
     """
     if not kept or not other or _of_kinds(kept, *WHOSE) != _of_kinds(other, *WHOSE):
         return False

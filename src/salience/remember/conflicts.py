@@ -112,12 +112,7 @@ def alike_by_words(
 
 
 def near_ids(
-    services: Services,
-    profile: Profile,
-    scope: Scope,
-    embedded: Sequence[Stored],
-    now: datetime,
-    related: float = 1.0,
+    services: Services, profile: Profile, scope: Scope, embedded: Sequence[Stored], now: datetime, related: float = 1.0
 ) -> tuple[list[list[tuple[float, str]]], frozenset[str]]:
     """Return, for each memory, its near memories as raw cosine and id, nearest first; and all ids that were compared.
 

@@ -31,9 +31,7 @@ Event = MutableMapping[str, Any]
 def configure(level: str, stream: TextIO | None = None) -> None:
     """Send all log lines of this process and its libraries to a stream; None for stderr.
 
-    Args:
-        level: of `LEVELS`; others raise `InputError`. Libraries log from `warning` on, unless the level is `debug`.
-        stream: the destination.
+    Levels but those of `LEVELS` raise `InputError`. Libraries log from `warning` on, unless the level is `debug`.
     """
     least, out = LEVELS[checks.choice("log_level", level, LEVELS)], stream or sys.stderr
     if out.isatty():

@@ -48,10 +48,7 @@ class Threads:
         self._shares: dict[str, anyio.CapacityLimiter] = {}
 
     async def run(
-        self,
-        caller: str,
-        work: Callable[[], Result],
-        receive: Callable[[], Awaitable[Message]] | None = None,
+        self, caller: str, work: Callable[[], Result], receive: Callable[[], Awaitable[Message]] | None = None
     ) -> Result:
         """Return the result of `work`, which runs in a thread of the caller's share.
 

@@ -34,12 +34,7 @@ def copy(source: End, target: End, chosen: Sequence[str] | None = None, progress
 
     A memory that the target has at the same version is left as it is, so a copy that was cut off continues when it is
     called again. A memory that the target has at an earlier version gets the later ones.
-
-    Args:
-        source: the store to read.
-        target: the store to write to.
-        chosen: the tenants to copy; None: all.
-        progress: called after each page.
+    `chosen` are the tenants to copy, None for all; `progress` is called after each page.
 
     Raises:
         InputError: a chosen tenant has no memories in the source.

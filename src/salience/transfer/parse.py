@@ -35,12 +35,7 @@ REQUIRED: Final = FIELDS - {
 
 
 def parse_memory(data: object, tenant: str, content_limit: int) -> Memory:
-    """Return the memory of a JSON object.
-
-    Args:
-        data: the JSON value.
-        tenant: of the memory.
-        content_limit: longest content, bytes in UTF-8.
+    """Return the memory of a JSON object; `content_limit` is in bytes of UTF-8.
 
     Raises:
         InputError: names the first invalid field.

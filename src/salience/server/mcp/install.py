@@ -202,10 +202,7 @@ def planned(client: Client, file: Path, name: str, entry: Mapping[str, Any] | No
 def planned_hooks(client: Client, folder: Path | None, command: Callable[[str], str] | None) -> Change:
     """Return the change that adds or replaces our hooks of a client, or removes them if `command` is None.
 
-    Args:
-        client: the client.
-        folder: of the project; None for the user.
-        command: returns the command line for an event.
+    `folder` is that of the project, None for the user; `command` returns the command line for an event.
 
     Raises:
         InputError: the client has no hooks, or the file has another form.

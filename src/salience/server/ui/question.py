@@ -197,10 +197,7 @@ def sliders(question: Question) -> list[Slider]:
 def snippets(page: Page, question: Question, base: str) -> dict[str, str]:
     """Return the recall as code: a language -> a program, a command of curl, and a command of the CLI.
 
-    Args:
-        page: knows the store.
-        question: the question.
-        base: URL of the server, without a slash at the end.
+    `base` is the URL of the server, without a slash at the end.
     """
     where = {name: value for name, value in question.where.items() if value is not None}
     arguments = {**where, **question.arguments}

@@ -64,12 +64,7 @@ def _relation(number: int, item: dict[str, Any]) -> Record:
 def _fact(
     number: int, content: str, about: list[str], tag: str | None, id: tuple[str, ...], record: dict[str, Any]
 ) -> Record:
-    draft = {
-        "content": content,
-        "tags": names([tag]),
-        "key": ":".join(id),
-        "metadata": original(record),
-    }
+    draft = {"content": content, "tags": names([tag]), "key": ":".join(id), "metadata": original(record)}
     return Record(number, draft, entities=tuple(names([_spaced(one) for one in about])))
 
 

@@ -77,7 +77,7 @@ def show(page: Visit, memory_id: str) -> Response:
         ranks=[
             {hit.id: rank for rank, hit in enumerate(entry.hits, start=1)}.get(memory.id) for entry in logged.recalls
         ],
-        conflicts=_conflicts(page, memory),
+        conflicts=None if memory.forgotten_at else list(page.call("review", id=memory.id).items),
         may_change=may_change(page, memory),
         may_dismiss=may_change(page, memory) and page.may("dismiss"),
         gained=importance_gained(versions),
@@ -224,11 +224,6 @@ def of_fact(one: Memory, other: Memory) -> bool:
     if one.fact_key is None or (one.fact_key, one.scope.user_id) != (other.fact_key, other.scope.user_id):
         return False
     return one.scope.sees(other.scope) or other.scope.sees(one.scope)
-
-
-def _conflicts(page: Page, memory: Memory) -> list[Any] | None:
-    """Return the pairs with this memory that contradict, update or repeat each other; None for a hidden memory."""
-    return None if memory.forgotten_at else list(page.call("review", id=memory.id).items)
 
 
 def may_change(page: Page, memory: Memory) -> bool:

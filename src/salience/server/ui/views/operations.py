@@ -193,7 +193,7 @@ def _page(page: Page, status: int = 200, **results: Any) -> Response:
         "sees_store": sees_store,
         "storage": _storage(page) if sees_store and page.query.get("storage") else None,
         "latencies": page.site.metrics.latencies() if sees_store and page.site.metrics is not None else [],
-        "is_file": page.site.database is not None and not _on_server(page),
+        "is_file": page.site.database is not None and not page.site.gate.engine.services.store.connections(),
         "may_import": page.may("import_"),
         "sources": list(SOURCES),
         "may_keys": page.may(KEYS),
@@ -267,10 +267,6 @@ def _storage(page: Page) -> DatabaseState | None:
 
     found: DatabaseState | None = page.apply(STORAGE, read)
     return found
-
-
-def _on_server(page: Page) -> bool:
-    return bool(page.site.gate.engine.services.store.connections())
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from salience.records import Memory, SessionsPage, SessionSummary, checks
+from salience.records import Memory, SessionsPage, checks
 from salience.records import Page as Listing
-from salience.server.ui.page import Page, Visit
+from salience.server.ui.page import Visit
 
 router = APIRouter()
 PAGE: Final = 50
@@ -32,7 +32,10 @@ def show(page: Visit) -> Response:
     found: SessionsPage = page.call(
         "sessions", words=words, sessions=[session] if session else [], limit=PAGE, cursor=page.query.get("cursor")
     )
-    links = [_transcript(page, one) for one in found.sessions]
+    links = [
+        page.url("sessions/transcript", id=one.id, f_user_id=one.user_id or "", env=one.environment)
+        for one in found.sessions
+    ]
     return page.render(
         "views/sessions.html", sessions=list(zip(found.sessions, links, strict=True)), cursor=found.cursor
     )
@@ -76,7 +79,3 @@ def colours(turns: list[Memory]) -> dict[str, int]:
     """Return the number of the colour of each speaker, in the order of their first turn."""
     speakers = dict.fromkeys(one.speaker for one in turns if one.speaker)
     return {name: number % SPEAKERS for number, name in enumerate(speakers)}
-
-
-def _transcript(page: Page, session: SessionSummary) -> str:
-    return page.url("sessions/transcript", id=session.id, f_user_id=session.user_id or "", env=session.environment)

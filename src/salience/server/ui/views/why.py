@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from salience.errors import CALL, InputError
-from salience.records import BOUNDS, STATUSES, Explanation, Hit, Memory, Recall, Relation, ScoreDetail, checks
+from salience.records import BOUNDS, STATUSES, Explanation, Memory, Recall, Relation, ScoreDetail, checks
 from salience.records.ids import ID, short_id
 from salience.server.ui import question
 from salience.server.ui.page import Form, Page, Visit
@@ -66,7 +66,8 @@ def show(page: Visit) -> Response:
     versions = page.call("history", id=explanation.id)
     memory: Memory = versions[-1].memory
     recall: Recall = page.call("recall", dry_run=True, **asked.arguments)
-    rival = _rival(explanation, recall)
+    rival = next((hit for hit in recall if hit.memory.id == explanation.by), None)
+    bound = page.grant.bound.items()
     bar = recall[-1] if recall and explanation.stage == "outranked" else rival
     change = _weight_change(page, asked, explanation, bar.score_detail if bar else None)
     return page.render(
@@ -85,7 +86,7 @@ def show(page: Visit) -> Response:
             "edits": _edits(explanation),
             "arguments": _arguments(asked, explanation),
             "copies": _copies(page, asked, explanation, change),
-            "may_change": page.may("update") and _is_own(page, memory),
+            "may_change": page.may("update") and all(getattr(memory.scope, name) == value for name, value in bound),
         },
     )
 
@@ -100,16 +101,6 @@ def _relations(page: Page, explanation: Explanation) -> list[tuple[Memory, Relat
 def _find(page: Page, words: str) -> list[Memory]:
     """Return memories of any status whose text contains all words, the newest first."""
     return list(page.call("list", words=words.split()[:20], statuses=STATUSES, descending=True, limit=FOUND))
-
-
-def _is_own(page: Page, memory: Memory) -> bool:
-    """Return whether the bound of the caller's key allows to change the memory."""
-    return all(getattr(memory.scope, name) == value for name, value in page.grant.bound.items())
-
-
-def _rival(explanation: Explanation, recall: Recall) -> Hit | None:
-    """Return the hit to compare the memory with: the one that decided."""
-    return next((hit for hit in recall if hit.memory.id == explanation.by), None)
 
 
 @dataclass(frozen=True, slots=True)
