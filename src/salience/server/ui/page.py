@@ -139,6 +139,11 @@ class Page:
         """
         return self.site.gate.may(self.grant, VERBS[verb] if isinstance(verb, str) else verb)
 
+    def may_change(self, memory: Memory) -> bool:
+        """Return whether the key may change a memory: one with a bound changes only memories that are stored inside."""
+        bound = self.grant.bound.items()
+        return self.may("update") and all(getattr(memory.scope, name) == value for name, value in bound)
+
     def require(self, verb: str | Verb) -> None:
         """Raise `ForbiddenError` unless the key of the caller has the rights for a verb; `call` checks this itself."""
         self.site.gate.require_right(self.grant, VERBS[verb] if isinstance(verb, str) else verb)

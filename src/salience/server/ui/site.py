@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 import jinja2
@@ -95,7 +95,8 @@ class Site:
     store: str | None
 
 
-def app(
+def mount(
+    application: FastAPI,
     gate: Gate,
     sessions: Sessions,
     *,
@@ -105,9 +106,9 @@ def app(
     database: Callable[[], Database] | None = None,
     metrics: Metrics | None = None,
     store: str | None = None,
-) -> FastAPI:
-    """Return the dashboard; `mount` adds it to a server."""
-    application = FastAPI(
+) -> None:
+    """Add the dashboard to the application of `salience.server.rest`, whose middleware checks hosts and origins."""
+    dashboard = FastAPI(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -121,7 +122,7 @@ def app(
             LoginRequiredError: _to_login,
         },
     )
-    application.state.site = Site(
+    dashboard.state.site = Site(
         gate,
         sessions,
         environment(),
@@ -132,21 +133,13 @@ def app(
         metrics,
         store,
     )
-    application.state.check_login_rate = rate_limiter(LOGIN_RATE)
-    application.include_router(_router)
+    dashboard.state.check_login_rate = rate_limiter(LOGIN_RATE)
+    dashboard.include_router(_router)
     for view in VIEWS:
-        application.include_router(view.router)
-    return application
-
-
-def mount(application: FastAPI, gate: Gate, sessions: Sessions, **options: Any) -> None:
-    """Add the dashboard to the application of `salience.server.rest`, whose middleware checks hosts and origins.
-
-    `options` are those of `app`.
-    """
+        dashboard.include_router(view.router)
     application.router.routes += [
         *(Route(path, lambda _: RedirectResponse(f"{BASE}/")) for path in ("/", BASE)),
-        Mount(BASE, app(gate, sessions, **options)),
+        Mount(BASE, dashboard),
     ]
 
 

@@ -78,8 +78,8 @@ def show(page: Visit, memory_id: str) -> Response:
             {hit.id: rank for rank, hit in enumerate(entry.hits, start=1)}.get(memory.id) for entry in logged.recalls
         ],
         conflicts=None if memory.forgotten_at else list(page.call("review", id=memory.id).items),
-        may_change=may_change(page, memory),
-        may_dismiss=may_change(page, memory) and page.may("dismiss"),
+        may_change=page.may_change(memory),
+        may_dismiss=page.may_change(memory) and page.may("dismiss"),
         gained=importance_gained(versions),
         undo=undo(versions),
     )
@@ -224,12 +224,6 @@ def of_fact(one: Memory, other: Memory) -> bool:
     if one.fact_key is None or (one.fact_key, one.scope.user_id) != (other.fact_key, other.scope.user_id):
         return False
     return one.scope.sees(other.scope) or other.scope.sees(one.scope)
-
-
-def may_change(page: Page, memory: Memory) -> bool:
-    """Return whether the key may change a memory: one with a bound changes only memories that are stored inside it."""
-    inside = all(getattr(memory.scope, name) == value for name, value in page.grant.bound.items())
-    return inside and page.may("update")
 
 
 def fields_of(memory: Memory) -> dict[str, str]:

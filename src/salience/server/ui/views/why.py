@@ -67,7 +67,6 @@ def show(page: Visit) -> Response:
     memory: Memory = versions[-1].memory
     recall: Recall = page.call("recall", dry_run=True, **asked.arguments)
     rival = next((hit for hit in recall if hit.memory.id == explanation.by), None)
-    bound = page.grant.bound.items()
     bar = recall[-1] if recall and explanation.stage == "outranked" else rival
     change = _weight_change(page, asked, explanation, bar.score_detail if bar else None)
     return page.render(
@@ -86,7 +85,7 @@ def show(page: Visit) -> Response:
             "edits": _edits(explanation),
             "arguments": _arguments(asked, explanation),
             "copies": _copies(page, asked, explanation, change),
-            "may_change": page.may("update") and all(getattr(memory.scope, name) == value for name, value in bound),
+            "may_change": page.may_change(memory),
         },
     )
 
