@@ -35,7 +35,7 @@ def upload(client, data, path=f"{URL}/import", **fields):
 
 
 def token_in(text):
-    [token] = re.findall(r"<code>(sal_[0-9a-f_]+)</code>", text)
+    [token] = re.findall(r"<code[^>]*>(sal_[0-9a-f_]+)</code>", text)
     return token
 
 
