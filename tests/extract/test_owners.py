@@ -93,6 +93,8 @@ def test_a_question_about_oneself_asks_about_a_kind(question, kind):
     [
         "What is my brother's dog called?",
         "Where does my mother live?",
+        "Where do I meet my friends?",
+        "Which car do my wife's parents have?",
         "Which dog bit me?",
         "What should I cook for my guests?",
         "What is Alice's dog called?",

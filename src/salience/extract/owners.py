@@ -17,10 +17,10 @@ LISTS: Final = {name: frozenset(words) for name, words in load("pairs").items()}
 MAX_OPENING: Final = 9
 """Words of a text in which its subject is looked for."""
 _CONFLICTS: Final = load("conflicts")
-_PAST_FORMS: Final = frozenset(load("time")["past_forms"])
+_PASTCLOSE: Final = frozenset(load("time")["past_forms"])
 VERBS: Final = (
     LISTS["verbs"]
-    | _PAST_FORMS
+    | _PASTCLOSE
     | {
         phrase.split()[0]
         for name in ("single_verbs", "later", "ended", "copulas", "additive", "changed")
@@ -31,9 +31,10 @@ VERBS: Final = (
 _CLITICS: Final = frozenset({"m", "ve", "re", "d", "ll"})
 _THIRD_PERSON: Final = re.compile(r"[a-z]{2,}[^su\W]s")
 _ANIMALS: Final = frozenset("cat dog rabbit".split())
-CLOSE: Final = (LISTS["kin"] | LISTS["superiors"]) - _ANIMALS
-"""Words for people whose state is not that of the speaker."""
-_FORMS: Final = frozenset(word + ending for word in CLOSE for ending in ("", "s", "'s"))
+CLOSE: Final = frozenset(
+    word + ending for word in (LISTS["kin"] | LISTS["superiors"]) - _ANIMALS for ending in ("", "s", "'s")
+)
+"""Words for people whose state is not that of the speaker, in all their forms."""
 _BOTH: Final = LISTS["selves"] | frozenset("you your yours yourself user user's".split())
 """Words of the speaker and the listener."""
 _OF: Final = frozenset("of de von meines unseres".split())
@@ -69,12 +70,12 @@ def owner(content: str) -> Owner:
     parent company").
     """
     words = text.words(content)
-    if _FORMS.isdisjoint(words):
+    if CLOSE.isdisjoint(words):
         return ""
     start, verb = opening(words, verbs_of(_any_language().language_of(content)))
     for at in range(start + 1, verb or 0):
         owners = [place for place in range(max(at - 2, start), at) if _is_possessive(words[place])]
-        if owners and words[at] in _FORMS and _BOTH.isdisjoint((*words[: owners[-1]], *words[at + 1 :])):
+        if owners and words[at] in CLOSE and _BOTH.isdisjoint((*words[: owners[-1]], *words[at + 1 :])):
             first = owners[-1]
             if first > start and words[first] not in _OF and words[first - 1] not in _OF:
                 return ""  # "Dinner with my wife is at eight"
@@ -85,7 +86,7 @@ def owner(content: str) -> Owner:
 
 
 def _is_past(verb: str) -> bool:
-    return verb not in LISTS["copulas"] and (verb in _PAST_FORMS or verb.endswith("ed"))
+    return verb not in LISTS["copulas"] and (verb in _PASTCLOSE or verb.endswith("ed"))
 
 
 def _is_possessive(word: str) -> bool:

@@ -54,7 +54,8 @@ _POSSESSIVES: Final = (LISTS["possessives"] & LISTS["selves"]) | {"user's"}
 _PRONOUNS: Final = frozenset("i i'm i've we we're we've user ich wir je nous j'ai yo nosotros".split())
 _AFTER_VERB: Final = frozenset("ich wir".split())
 _JOINT: Final = frozenset("we we're we've our ours wir unser unsere unseren nous notre nos nuestro nuestra".split())
-_ADVICE: Final = frozenset("should could can might would shall soll sollte kann könnte".split())
+_NOT_OF_SELF: Final = CLOSE | frozenset("should could can might would shall soll sollte kann könnte".split())
+"""Words of a question about somebody else, or for advice."""
 _WHICH: Final = frozenset("which what how welche welcher welches quel quelle qué cuál".split())
 _WHO: Final = frozenset("who who's whom whose wer wem qui quién quiénes".split())
 
@@ -146,7 +147,7 @@ def of_self(question: str, terms: Callable[[str], Sequence[str]], *, searched: S
         searched: as for `rivals`.
     """
     words = text.words(question)
-    if not _ADVICE.isdisjoint(words) or any(word.removesuffix("'s") in CLOSE for word in words):
+    if not _NOT_OF_SELF.isdisjoint(words):
         return ()
     kinds = list[str]()
     for at, word in enumerate(words):
