@@ -254,7 +254,7 @@ def main() -> int:
         rows, ends, faults = rows + found[0], ends + found[1], faults + found[2]
     print(f"""# Speed of a server
 
-Made by `make bench-server` (`python -m bench.server`). Do not edit it by hand.
+Made by `make bench-server` (`{" ".join(["python -m bench.server", *sys.argv[1:]])}`). Do not edit it by hand.
 
 `salience serve` with the embedder `{EMBEDDER}` and default settings holds {args.memories:,} memories in {PROJECTS}
 projects. Clients ask over loopback with a key; a recall sees one project unless the row says otherwise. The server has
