@@ -17,10 +17,10 @@ LISTS: Final = {name: frozenset(words) for name, words in load("pairs").items()}
 MAX_OPENING: Final = 9
 """Words of a text in which its subject is looked for."""
 _CONFLICTS: Final = load("conflicts")
-_PASTCLOSE: Final = frozenset(load("time")["past_forms"])
+_PAST_FORMS: Final = frozenset(load("time")["past_forms"])
 VERBS: Final = (
     LISTS["verbs"]
-    | _PASTCLOSE
+    | _PAST_FORMS
     | {
         phrase.split()[0]
         for name in ("single_verbs", "later", "ended", "copulas", "additive", "changed")
@@ -72,7 +72,7 @@ def owner(content: str) -> Owner:
     words = text.words(content)
     if CLOSE.isdisjoint(words):
         return ""
-    start, verb = opening(words, verbs_of(_any_language().language_of(content)))
+    start, verb = opening(words, verbs_of(any_language().language_of(content)))
     for at in range(start + 1, verb or 0):
         owners = [place for place in range(max(at - 2, start), at) if _is_possessive(words[place])]
         if owners and words[at] in CLOSE and _BOTH.isdisjoint((*words[: owners[-1]], *words[at + 1 :])):
@@ -86,7 +86,7 @@ def owner(content: str) -> Owner:
 
 
 def _is_past(verb: str) -> bool:
-    return verb not in LISTS["copulas"] and (verb in _PASTCLOSE or verb.endswith("ed"))
+    return verb not in LISTS["copulas"] and (verb in _PAST_FORMS or verb.endswith("ed"))
 
 
 def _is_possessive(word: str) -> bool:
@@ -94,5 +94,6 @@ def _is_possessive(word: str) -> bool:
 
 
 @cache
-def _any_language() -> text.Tokeniser:
+def any_language() -> text.Tokeniser:
+    """Return a tokeniser that detects the language of each text."""
     return text.Tokeniser(text.AUTO)

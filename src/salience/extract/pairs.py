@@ -24,7 +24,7 @@ from salience.extract.conflicts import (
     terms,
 )
 from salience.extract.facts import fact
-from salience.extract.owners import LISTS, MAX_OPENING, VERBS, is_verb, opening, verbs_of
+from salience.extract.owners import LISTS, MAX_OPENING, VERBS, any_language, is_verb, opening, verbs_of
 from salience.extract.wordlists import MONTHS, WEEKDAYS
 
 _IDENTIFIER: Final = re.compile(
@@ -75,7 +75,7 @@ class Statement:
 @lru_cache(maxsize=4096)
 def statement(content: str, speaker: str | None = None, user_id: str | None = None) -> Statement:
     """Return a text as a statement of its speaker, or of the user without one."""
-    wording, language = read(content), _any_language().language_of(content)
+    wording, language = read(content), any_language().language_of(content)
     names = {value.removesuffix("'s") for value in wording.names}
     names |= {found.strip(_TRIM).lower() for found in _IDENTIFIER.findall(wording.content)}
     names = {name for name in names if not name.isdigit() and not name.replace(":", "").replace(".", "").isdigit()}
@@ -90,7 +90,7 @@ def statement(content: str, speaker: str | None = None, user_id: str | None = No
         subject,
         verb,
         frozenset(stem for word in wording.words for stem in terms(word.removesuffix("'s"))),
-        wording.stems if language == text.ENGLISH else frozenset(_any_language().terms(wording.content, language)),
+        wording.stems if language == text.ENGLISH else frozenset(any_language().terms(wording.content, language)),
         language,
         frozenset(names),
         frozenset((*wording.numbers, *wording.dates)),
@@ -235,11 +235,6 @@ def features(
         newer.verb == older.verb != "" and newer.subject == older.subject and (start >= 3 or len(newer.subject) > 0),
         bool(after) and not before,
     ]  # fmt: skip
-
-
-@cache
-def _any_language() -> text.Tokeniser:
-    return text.Tokeniser(text.AUTO)
 
 
 def is_about_another(newer: Statement, older: Statement) -> bool:
