@@ -75,7 +75,8 @@ CORRECTED: Final = 0.5
 """Share of a term's frequency that counts where it was searched instead of a misspelt one."""
 ROUNDING: Final = 1e-5
 """More than float32 arithmetic adds to the error of an inner product of unit vectors."""
-_BLOCK: Final = 256
+PRODUCTS: Final = 1 << 22
+"""Maximum inner products in memory at a time."""
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim", "same", "owner")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
@@ -336,13 +337,23 @@ def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
     return np.clip(dots.astype(np.float64), -1.0, 1.0)
 
 
-def approximate_cosines(vectors: Vectors32) -> Iterator[Vectors32]:
-    """Yield the cosines of each row of float32[n, d] to all rows, float32[n], within `ROUNDING` of `cosines`.
+def approximate_cosines(queries: Vectors32, vectors: Vectors32) -> Iterator[Vectors32]:
+    """Yield, for each row of float32[m, d], its cosine to each row of float32[n, d], within `ROUNDING` of `cosines`.
 
     Matrix products of some rows at a time are many times as fast.
     """
-    for start in range(0, len(vectors), _BLOCK):
-        yield from vectors[start : start + _BLOCK] @ vectors.T
+    size = max(1, PRODUCTS // max(len(vectors), 1))
+    for start in range(0, len(queries), size):
+        yield from queries[start : start + size] @ vectors.T
+
+
+def rows_above(queries: Vectors32, vectors: Vectors32, above: float) -> Iterator[tuple[Rows, Floats]]:
+    """Yield, for each row of float32[m, d], the rows of float32[n, d] with a cosine above `above`, and the cosines."""
+    for query, about in zip(queries, approximate_cosines(queries, vectors), strict=True):
+        close = np.flatnonzero(about > above - ROUNDING)
+        exact = cosines(vectors[close], query)
+        kept = exact > above
+        yield close[kept], exact[kept]
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import ROUNDING, Vectors32, approximate_cosines, cosines
+from salience.batch import Vectors32, rows_above
 from salience.extract.conflicts import relation
 from salience.extract.reading import Reading
 from salience.ports import EDGE, RAW, Calibration, Need, Services, Stored
@@ -134,11 +134,11 @@ def near_ids(
         state = state.keep_where(batch["replaced"] < 1.0 - EDGE)
     ids: list[str] = batch.ids[state.rows].tolist()
     found: list[list[tuple[float, str]]] = []
-    for each in cosines(batch.vectors.at(state.rows), vectors).T:
-        close = np.flatnonzero(each > near.above)[::-1]
-        close = close[np.argsort(-each[close], kind="stable")]  # of equals the latest first
-        count = max(int(np.count_nonzero(each > conflicting)), NEAREST if related < 1.0 else 0)
-        found.append([(float(each[hit]), ids[hit]) for hit in close[:count].tolist()])
+    for close, alike in rows_above(vectors, batch.vectors.at(state.rows), near.above):
+        count = max(int(np.count_nonzero(alike > conflicting)), NEAREST if related < 1.0 else 0)
+        nearest = np.lexsort((-close, -alike))[:count]  # of equals the latest first
+        rows = close[nearest].tolist()
+        found.append([(cosine, ids[row]) for cosine, row in zip(alike[nearest].tolist(), rows, strict=True)])
     return found, frozenset(ids)
 
 
@@ -161,14 +161,12 @@ def contradictions(
     above, scale = _threshold(services, profile), _scale(services, profile)
     vectors = _vectors(prepared)
     found: list[tuple[Contradiction, ...]] = []
-    for position, (item, about) in enumerate(zip(prepared, approximate_cosines(vectors), strict=True)):
-        rivals = [
-            (cosine, old) for cosine, old in near[position] if cosine > above and old.id != item.memory.supersedes
-        ]
-        close = np.flatnonzero(about[:position] > above - ROUNDING)
-        for other, cosine in zip(close.tolist(), cosines(vectors[close], vectors[position]).tolist(), strict=True):
+    pairs = zip(prepared, near, rows_above(vectors, vectors, above), strict=True)
+    for position, (item, known, (close, alike)) in enumerate(pairs):
+        rivals = [(cosine, old) for cosine, old in known if cosine > above and old.id != item.memory.supersedes]
+        for other, cosine in zip(close.tolist(), alike.tolist(), strict=True):
             rival = prepared[other].memory
-            if cosine > above and item.memory.scope.sees(rival.scope) and rival.is_live(now):
+            if other < position and item.memory.scope.sees(rival.scope) and rival.is_live(now):
                 rivals.append((cosine, rival))
         rivals.sort(key=lambda pair: -pair[0])
         found.append(

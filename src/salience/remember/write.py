@@ -179,7 +179,7 @@ def with_others(new: Sequence[Stored], near: Sequence[Near], retried: Set[str]) 
         return found
     vectors = np.stack([item.vector for item in new if item.vector is not None])
     count = min(NEAREST + 1, len(new))  # each is the nearest to itself
-    for position, (item, about) in enumerate(zip(new, approximate_cosines(vectors), strict=True)):
+    for position, (item, about) in enumerate(zip(new, approximate_cosines(vectors, vectors), strict=True)):
         close = np.flatnonzero(about >= np.partition(about, -count)[-count] - 2 * ROUNDING)
         alike = cosines(vectors[close], vectors[position])
         nearest = np.argsort(-alike, kind="stable")[:count]

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernels import KERNELS, computed_by
+from salience import batch as columns
 from salience.access_log import AccessLog
 from salience.batch import Batch
 from salience.explain.trace import Trace
@@ -265,7 +266,8 @@ def lowered(random: np.random.Generator):
     with ExitStack() as stack:
         for module, name, choices in (
             (search, "_UNPRUNED", (0, 0, 20)), (search, "_SCORED_FIRST", (1, 2)), (search, "_MARGIN", (0.5, 0.95, 1.0)),
-            (search, "_BLOCKS", (2, 64)), (search, "_LEVELS", (4, 2048)), (search, "_PRODUCTS", (8, 1 << 22)),
+            (search, "_BLOCKS", (2, 64)), (search, "_LEVELS", (4, 2048)), (search, "PRODUCTS", (8, 1 << 22)),
+            (columns, "PRODUCTS", (8, 1 << 22)),
             (view, "_SPARSE", (0, 1, 8)), (bounds, "SPARE", (0, 1, 8)),
             (bounds, "WIDER", (1, 16)),
         ):  # fmt: skip

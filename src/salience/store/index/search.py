@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from salience.batch import (
     COLUMNS,
     CORRECTED,
+    PRODUCTS,
     ROUNDING,
     Batch,
     Column,
@@ -35,6 +36,7 @@ from salience.batch import (
     cosines,
     int8_products,
     offsets_of,
+    rows_above,
 )
 from salience.ports import Need, Pruning, Selection, SessionSpan
 from salience.records import FACETS, NARROWING, TAG, TIERS, Filter, OutOfScope, Scope
@@ -61,8 +63,6 @@ _LEVELS: Final = 512
 """Steps per unit of cosine in the table of relatedness bounds."""
 _SECOND: Final = 1.0
 """More than rounding moves an instant, in seconds."""
-_PRODUCTS: Final = 1 << 22
-"""Maximum inner products computed at a time, of many vectors and many memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +230,13 @@ class Search:
         view, found = self.view, [np.empty(0, np.intp)]
         if view.embedded is not None:
             wanted = wanted[view.embedded[wanted]]
-        size = max(1, _PRODUCTS // len(vectors))
+        size = max(1, PRODUCTS // len(vectors))
         for block in (wanted[first : first + size] for first in range(0, len(wanted), size)):
             approximate, error = self._products(block, vectors)
             maybe = block[(approximate > above - error).any(axis=1)]
             matrix, at = _rows_of(self.index.slots["vector"], view.slots[maybe])
-            if len(maybe):
-                found.append(maybe[(cosines(matrix[at], vectors) > above).any(axis=1)])
+            close = [rows for rows, _ in rows_above(vectors, matrix[at], above)]
+            found.append(maybe[np.unique(np.concatenate(close))])
         return np.concatenate(found)
 
     def few(self, wanted: Places) -> Batch:
