@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeVar
 
-from sqlalchemy import Connection, Row, StaticPool, create_engine, delete, select, text, update
+from sqlalchemy import Connection, Row, StaticPool, bindparam, create_engine, delete, select, text, update
 
 from salience.errors import ConflictError, InputError, SalienceError, StoreError, shown
 from salience.records import ApiKey
@@ -20,6 +20,8 @@ from salience.store.values import instant, microseconds
 T = TypeVar("T")
 _PLAIN = ("prefix", "digest", "tenant", "note")
 _INSTANTS = ("created_at", "expires_at", "revoked_at")
+_FIND = select(api_keys).where(api_keys.c.prefix == bindparam("prefix"))  # each request runs it
+_ANY = select(api_keys.c.prefix).limit(1)
 
 
 def key_of(row: Row[Any]) -> ApiKey:
@@ -91,8 +93,7 @@ class TableKeyring(Protocol):
 
     def find(self, prefix: str) -> ApiKey | None:
         """Return the key of a prefix, live or not; None if there is none."""
-        query = select(api_keys).where(api_keys.c.prefix == prefix)
-        row = self._read(lambda reader: reader.execute(query).one_or_none(), prefix=prefix)
+        row = self._read(lambda reader: reader.execute(_FIND, {"prefix": prefix}).one_or_none(), prefix=prefix)
         return None if row is None else key_of(row)
 
     def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
@@ -118,7 +119,7 @@ class TableKeyring(Protocol):
 
     def is_empty(self) -> bool:
         """Return whether no key was ever added."""
-        return self._read(lambda reader: reader.execute(select(api_keys.c.prefix).limit(1)).first()) is None
+        return self._read(lambda reader: reader.execute(_ANY).first()) is None
 
 
 class MemoryKeyring(TableKeyring):
