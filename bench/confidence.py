@@ -45,7 +45,7 @@ BINS: Final = 10
 MOST_WRONG: Final = 0.1
 """Share of the unanswerable everyday questions of the fit half that may be confident; see `threshold`."""
 RIDGE: Final = 1e-4
-FIXED: Final[Mapping[str, float]] = {"question": -3.0, "another": -3.0, "other_name": -0.75}
+FIXED: Final[Mapping[str, float]] = {"question": -3.0, "another": -3.0, "other_name": -0.75, "lacking": -2.5}
 """Weights that no set can tell: a stored question, or a memory of another thing, is never the sure answer."""
 FIT: Final[Mapping[str, frozenset[str]]] = {
     "locomo": frozenset({"conv-26", "conv-30", "conv-41"}),
@@ -87,6 +87,7 @@ explain` shows the terms of the sum.
 | `question` | 1 if the memory only asks; its weight is given, not fitted |
 | `another` | 1 for a memory of another thing of the kind: "PR 88" for "PR 89", a right knee for a left one; given |
 | `other_name` | 1 for a memory that lacks a name of the question and names something else instead; given |
+| `lacking` | 1 for a memory without an answer of the kind that the question asks for: no place for "where"; given |
 | `old` | the probability that another memory replaces the hit |
 | the label of a signal | the contribution of that signal to the score |
 

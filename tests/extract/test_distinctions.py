@@ -170,11 +170,11 @@ def test_distinctions_are_in_order_with_their_kind():
     assert result[0].startswith("text:")
     assert result[1].startswith("same:")
     assert result[2:] == (
-        "speaker:zoë å", "date:15:00", "date:month 5", "date:5-3", "number:2", "name:alice", "claim:not", "name:bob",
-        "claim:not",
+        "speaker:zoë å", "lacks:colour", "date:15:00", "date:month 5", "date:5-3", "number:2", "name:alice",
+        "claim:not", "name:bob", "claim:not",
     )  # fmt: skip
-    assert distinctions("My brother's dog is ill")[2:] == ("owner:relative's",)
-    assert {one.partition(":")[0] for one in result} | {"owner"} == set(KINDS)
+    assert distinctions("My brother's dog is always brown")[2:] == ("owner:relative's", "lacks:place")
+    assert {one.partition(":")[0] for one in result} | {"owner", "lacks"} == set(KINDS)
 
 
 def test_a_capital_that_opens_a_sentence_is_no_name():

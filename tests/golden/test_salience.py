@@ -72,6 +72,7 @@ def test_the_sum_of_planted_cosines_and_known_bm25(planted):
         "period": (0.0, "sum"),
         "importance": (1.0, "product"), "time": (1.0, "product"), "weight": (0.5, "product"),
         "statement": (1.0, "product"), "same_thing": (1.0, "product"),
+        "answer_kind": (1.0, "product"),
     }  # fmt: skip
 
 

@@ -92,11 +92,12 @@ def test_signals_stay_in_their_range():
         ),
         distinctions=Ragged.of([[coded("number:x", row % 3)] for row in range(count)]),
         asked=np.array([coded("number:x", 0)]),
+        rivals={"lacks:place": np.arange(0, count, 3)},
     )
     cue = TimeCue(("in April",), NOW - timedelta(days=30), NOW)
     asked = criteria(
         now=NOW, intent=Intent(time=cue), calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"),
-        terms=("deploy", "key", "vault"), numbered=("key",),
+        terms=("deploy", "key", "vault"), numbered=("key",), lacking="lacks:place",
     )  # fmt: skip
     for name, signal in SIGNALS.items():
         parameters = {

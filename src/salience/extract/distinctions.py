@@ -18,6 +18,7 @@ from math import inf
 from typing import Final
 
 from salience import text
+from salience.extract.answers import missing_kinds
 from salience.extract.entities import Found, marks, names, read
 from salience.extract.owners import owner
 from salience.extract.periods import Window
@@ -45,22 +46,24 @@ def distinctions(content: str, speaker: str | None = None, time: str = "") -> tu
     """Return the distinctions of a text, each as `kind:value` with a kind of `batch.KINDS`.
 
     The first is `text:` with a hash of the text in normal form, the second `same:` with a hash of the `statement`, its
-    speaker and its time; `speaker:` and `owner:` (see `owners`) follow if there is one. Then follow the numbers and
-    dates of `numerals`, then the names and marks of `entities` and the claims of `CONTRASTS`, each group in the order
-    of the text and with repetitions; `claim:asks` is the last one of a text that only asks.
+    speaker and its time; `speaker:` and `owner:` (see `owners`) follow if there is one, and `lacks:` for each kind of
+    answer that the text does not give (see `answers`). Then follow the numbers and dates of `numerals`, then the names
+    and marks of `entities` and the claims of `CONTRASTS`, each group in the order of the text and with repetitions;
+    `claim:asks` is the last one of a text that only asks.
 
     Args:
         content: the text.
         speaker: its speaker.
         time: the time that its words mean, as `stated_time` has it.
     """
-    by = text.normalise(speaker) if speaker else ""
+    by, found = text.normalise(speaker) if speaker else "", details(content)
     return (
         f"text:{_hashed(text.normalise(content))}",
         "same:" + _hashed("\n".join((statement(content), by, time))),
         *([f"speaker:{by}"] if speaker else ()),
         *([f"owner:{whose}"] if (whose := owner(content)) else ()),
-        *details(content),
+        *(f"lacks:{kind}" for kind in missing_kinds(content, found)),
+        *found,
         *(["claim:asks"] if only_asks(content) else []),
     )
 

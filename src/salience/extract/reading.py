@@ -11,6 +11,7 @@ from typing import Final
 
 from salience.extract import speakers as speaker_names
 from salience.extract import when
+from salience.extract.answers import asked_kind
 from salience.extract.distinctions import details, numbered
 from salience.extract.phrases import detect_intent
 from salience.extract.rivals import Rivals, of_self, rivals
@@ -45,6 +46,7 @@ class Reading:
         named: the terms of its names if it is in English, without those of speakers and the user.
         numbered: the terms of things that a number names: "pr" in "Was PR 89 merged?".
         rivals: its words that say which of several things is meant.
+        lacking: the distinction of memories without an answer of the kind that it asks for; empty for any kind.
         anchor: the terms that name the event which bounds its time (see `TimeCue`).
         intent: its intent, with the time that it names.
         tense: whether it asks for a present state, for something past, or for a state that is over.
@@ -64,14 +66,16 @@ class Reading:
     named: tuple[str, ...] = ()
     numbered: tuple[str, ...] = ()
     rivals: tuple[Rivals, ...] = ()
+    lacking: str = ""
     anchor: tuple[str, ...] = ()
     intent: Intent = Intent()
     tense: QuestionTense = "present"
 
     @property
     def rival_words(self) -> tuple[str, ...]:
-        """The distinct terms and distinctions of the members of `rivals`."""
-        return tuple(dict.fromkeys([word for one in self.rivals for member in one.members for word in member]))
+        """The distinct terms and distinctions of the members of `rivals`, and `lacking`."""
+        words = [word for one in self.rivals for member in one.members for word in member]
+        return tuple(dict.fromkeys(filter(None, (*words, self.lacking))))
 
 
 def read(
@@ -158,6 +162,7 @@ def read(
             *rivals(text, found, language, terms_of, searched=terms, has_window=has_window),
             *of_self(first_person_text, terms_of, searched=terms),
         ),
+        lacking=f"lacks:{kind}" if is_english and (kind := asked_kind(text)) else "",
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,
         tense=question_tense(text),

@@ -151,7 +151,8 @@ class Need:
         parts: names from `batch.PARTS` to return. The windows need terms; the neighbours are the context of a memory.
         terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
         asked: numbers and names of the query, as distinctions; `Batch.asked` has their codes.
-        rivals: terms and distinctions by which a memory is of another thing; `Batch.rivals` has their rows.
+        rivals: terms and distinctions by which a memory is of another thing, or lacks an answer; `Batch.rivals` has
+            their rows.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.

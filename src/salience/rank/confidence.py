@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from salience.batch import Batch, Floats, Rows
-from salience.rank.signals import holding, inverse_document_frequency, numbers_or_names, of_another
+from salience.rank.signals import holding, inverse_document_frequency, lacking_answer, numbers_or_names, of_another
 from salience.records import EMPTY_PERIOD, Part
 
 if TYPE_CHECKING:  # a profile is checked against the features, which are computed from this state
@@ -124,6 +124,11 @@ def other_name(state: State, sources: Rows) -> Floats:
     return (lacks & has_other)[sources].astype(np.float64)
 
 
+def lacking(state: State, sources: Rows) -> Floats:
+    """Return 1 for a memory without an answer of the kind that the question asks for, else 0; see `answer_kind`."""
+    return lacking_answer(state.batch, state.criteria)[sources].astype(np.float64)
+
+
 def old(state: State, _: Rows) -> Floats:
     """Return the probability that another memory replaces each hit, [0, 1]; 0 for a question about the past."""
     return state.batch["replaced"][state.rows] * (state.criteria.reading.tense == "present")
@@ -142,6 +147,7 @@ FEATURES: Final[Mapping[str, Callable[[State, Rows], Floats]]] = {
     "question": question,
     "another": another,
     "other_name": other_name,
+    "lacking": lacking,
     "old": old,
 }
 """Features beside the profile's own signals."""

@@ -277,6 +277,24 @@ def of_another(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
     return another
 
 
+def answer_kind(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
+    """Return 1, or `floor` for a memory without an answer of the kind that the question asks for, [floor, 1].
+
+    "The office closes at six" names no place, for which "Where is the office?" asks; see `extract.answers`. It is 1 for
+    a question with a name, a number or a word that tells things apart: these count more than the kind.
+    """
+    reading = criteria.reading
+    is_specific = bool(reading.specifics) or any(one.members[0] for one in reading.rivals)
+    return np.where(lacking_answer(batch, criteria) & (not is_specific), floor, 1.0)
+
+
+def lacking_answer(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
+    """Return bool[n], which memories have no answer of the kind that the question asks for."""
+    lacking = np.zeros(len(batch), np.bool_)
+    lacking[batch.rivals.get(criteria.reading.lacking, [])] = True
+    return lacking
+
+
 def holding(batch: Batch, reading: Reading, term: str) -> NDArray[np.bool_]:
     """Return bool[n], which memories contain a term of the question; none if the batch has no terms."""
     holds = np.zeros(len(batch), np.bool_)
@@ -556,6 +574,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
     "entity": Signal(entity, 0, 1, ("entities",)),
     "statement": Signal(statement, 0, 1, ("asks",), parameters={"floor": Parameter(0.0, 1.0, 0.8)}),
     "same_thing": Signal(same_thing, 0, 1, ("distinctions", "terms"), parameters={"floor": Parameter(0.0, 1.0, 0.5)}),
+    "answer_kind": Signal(answer_kind, 0, 1, ("distinctions", "terms"), parameters={"floor": Parameter(0.0, 1.0, 0.7)}),
     "time": Signal(
         time,
         0,

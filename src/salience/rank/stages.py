@@ -15,7 +15,7 @@ from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Tokens, Ve
 from salience.extract.reading import Reading
 from salience.ports import EDGE, TOKEN_FLOOR
 from salience.rank.criteria import Criteria
-from salience.rank.signals import NAMED, SIGNALS, Parameter, holding, max_sim, of_another
+from salience.rank.signals import NAMED, SIGNALS, Parameter, holding, lacking_answer, max_sim, of_another
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
@@ -468,8 +468,8 @@ def replaced(state: State, *, sure: float, lift: float) -> State:
     Of a relation with the probability p, the memory that gains has the expected score p x the other's + (1 - p) x its
     own; it gains only if that is at least `sure` x the other's. No memory gains from one that has something that the
     query names and it lacks itself (`Reading.specifics`), nor one of another thing (`same_thing`) from one of the
-    thing: the literal question wins. A memory that a caller replaced is not in the answer, so the newer one takes its
-    place for every question.
+    thing, nor one without an answer of the asked kind (`answer_kind`) from one with it: the literal question wins. A
+    memory that a caller replaced is not in the answer, so the newer one takes its place for every question.
     """
     batch, reading = state.batch, state.criteria.reading
     if batch.successors is None:
@@ -504,7 +504,7 @@ def _passed_on(state: State, older: Rows, newer: Rows, said: Mask, sure: float, 
     backwards = np.full(len(older), reading.tense == "former") & ~said
     given, taking = np.where(backwards, newer, older), np.where(backwards, older, newer)
     chance = np.where(said, 1.0, batch["replaced"][older])
-    other = of_another(batch, state.criteria)
+    other = of_another(batch, state.criteria) | lacking_answer(batch, state.criteria)
     kept = said | ~(_lacks(reading, batch, given, taking) | (other[taking] & ~other[given]))
     given, taking, backwards, chance = given[kept], taking[kept], backwards[kept], chance[kept]
     order = np.lexsort((batch["created_at"][given] * np.where(backwards, -1, 1), backwards))

@@ -67,7 +67,7 @@ LARGEST: Final = 127
 """Largest number of a quantised vector."""
 _TIERS: Final = {tier: number for number, tier in enumerate(TIERS)}
 _KINDS: Final = {kind: number for number, kind in enumerate(KINDS)}
-_HASH: Final = (1 << 60) - 1
+_HASH: Final = (1 << 59) - 1
 _LEAST_ROOM: Final = 16
 _LEAST_DEAD: Final = 64
 _FEW: Final = 32
@@ -516,7 +516,7 @@ def distinction_codes(distinctions: Sequence[str]) -> Codes:
 def _distinction_code(distinction: str) -> int:
     """Return the code of a distinction as `batch.coded` has it, with a hash of the text for its number.
 
-    The hash avoids storing the texts. Two of a million share a hash with a probability of one in two million.
+    The hash avoids storing the texts. Two of a million share a hash with a probability of one in a million.
     """
     return (hash(distinction) & _HASH) * len(KINDS) + _KINDS[distinction.partition(":")[0]]
 

@@ -1,0 +1,128 @@
+"""The kind of answer that a question asks for, and the kinds that a text does not give."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience.extract.answers import MAX_WORDS, asked_kind, missing_kinds
+from salience.extract.distinctions import details
+
+
+def missing(text):
+    return set(missing_kinds(text, details(text)))
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Where is the office?", "place"),
+        ("where's my passport", "place"),
+        ("In which city do I live?", "place"),
+        ("What is Anna's address?", "place"),
+        ("Who fixed the roof?", "person"),
+        ("Whose bike is this?", "person"),
+        ("For whom is the parcel?", "person"),
+        ("When is the standup?", "time"),
+        ("At what time does the shop open?", "time"),
+        ("Which day is the bin collection?", "time"),
+        ("How many siblings do I have?", "number"),
+        ("How old is Tom?", "number"),
+        ("What's our rent?", "number"),
+        ("What is the height of the shelf?", "number"),
+        ("How often does the backup run?", "measure"),
+        ("How long is the warranty?", "measure"),
+        ("What colour is the car?", "colour"),
+        ("What is the color of my bike?", "colour"),
+    ],
+)
+def test_a_question_asks_for_a_kind_of_answer(question, kind):
+    assert asked_kind(question) == kind
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When did I pass the driving test?",
+        "What day was the interview?",
+        "Which time zone do I work in?",
+        "What is my dog called?",
+        "How do I reset the router?",
+        "Is the office where we met?",
+        "Tell me who fixed the roof",
+        "Wo ist das Büro?",
+        "",
+    ],
+)
+def test_another_question_asks_for_any_answer(question):
+    assert asked_kind(question) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("place", "The office closes at six"),
+        ("place", "My passport expires in May"),
+        ("place", "Anna is allergic to nuts"),
+        ("place", "I drive to work by bike"),
+        ("place", "The backup runs on Mondays"),
+        ("time", "The standup is held in the blue room"),
+        ("time", "Anna lives in Oslo"),
+        ("person", "The roof was repaired in May"),
+        ("person", "The billing service is slow"),
+        ("number", "Tom lives in Leeds"),
+        ("number", "The rent is due on Monday"),
+        ("measure", "The warranty covers water damage"),
+        ("colour", "My car is a Skoda"),
+    ],
+)
+def test_a_text_lacks_an_answer(kind, text):
+    assert kind in missing(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("place", "The office is in Lisbon"),
+        ("place", "I work for Siemens"),
+        ("place", "Lisbon has our office"),
+        ("place", "The spare key hangs behind the boiler"),
+        ("place", "Anna moved in with her mother"),
+        ("place", "My sister works from home"),
+        ("place", "The config is settings.toml"),
+        ("place", "Backups go to s3://corp-backups"),
+        ("place", "We live upstairs"),
+        ("time", "The standup is at half past nine"),
+        ("time", "We deploy after the standup"),
+        ("time", "The appointment is tomorrow"),
+        ("person", "A roofer repaired the roof"),
+        ("person", "The neighbour feeds the cat"),
+        ("person", "I feed the cat"),
+        ("person", "Priya owns the billing service"),
+        ("number", "Tom and Anna are my kids"),
+        ("number", "I have a brother"),
+        ("number", "The rent is 900 euros"),
+        ("measure", "The backup runs nightly"),
+        ("measure", "The warranty lasts two years"),
+        ("colour", "My car is dark green"),
+    ],
+)
+def test_a_text_gives_an_answer(kind, text):
+    assert kind not in missing(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Passport: top drawer",
+        "spare key -> neighbour",
+        "The wedding is off",
+        "I sold the car",
+        "Das Büro schließt früh",
+        "El despacho está cerrado los domingos",
+        "Rex",
+        "",
+        "word " * (MAX_WORDS + 1),
+    ],
+)
+def test_of_notes_ends_other_languages_and_long_texts_nothing_is_known(text):
+    assert missing(text) == set()
