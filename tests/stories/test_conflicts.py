@@ -13,7 +13,7 @@ from salience.remember.conflicts import LABELLED
     [
         ("The request limit is 30 a minute", "The request limit is 40 a minute", "update", "number: 30 -> 40"),
         ("The request limit is 30 a minute", "The request limit is now 40 a minute", "update", "number: 30 -> 40"),
-        ("The door is locked at night", "The door is not locked at night", "contradiction", "negation"),
+        ("The deploy succeeded", "The deploy failed", "contradiction", "negation"),
         ("The office closes at six", "the office closes at six!", "duplicate", "same"),
     ],
 )
