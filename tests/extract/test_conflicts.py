@@ -155,7 +155,7 @@ def test_what_counts_as_the_same_meaning_covers_each_other_as_in_ranking(new, ol
         one, other = ([codes[item] for item in distinctions(text)] for text in (new, old))
         assert covers(one, other)
         assert covers(other, one)
-        assert len(KINDS) == 9  # a new kind of distinction has to be compared here as well, unless it is of single words
+        assert len(KINDS) == 9  # a new kind has to be compared here as well, but for `lacks`
 
 
 def opposed(one, other):
