@@ -6,6 +6,9 @@ import pytest
 
 from salience.extract.answers import MAX_WORDS, asked_kind, missing_kinds
 from salience.extract.distinctions import details
+from salience.text import AUTO, Tokeniser
+
+language_of = Tokeniser(AUTO).language_of
 
 
 def missing(text):
@@ -33,10 +36,24 @@ def missing(text):
         ("How long is the warranty?", "measure"),
         ("What colour is the car?", "colour"),
         ("What is the color of my bike?", "colour"),
+        ("Wo ist das Büro?", "place"),
+        ("In welcher Stadt wohne ich?", "place"),
+        ("Wann öffnet der Laden?", "time"),
+        ("Wie viele Zimmer hat die Wohnung?", "number"),
+        ("Wie lange gilt die Garantie?", "measure"),
+        ("¿Dónde está la llave?", "place"),
+        ("¿De dónde es Ana?", "place"),
+        ("¿Cuándo abre la tienda?", "time"),
+        ("¿Cuántas personas hay en el equipo?", "number"),
+        ("¿Quién arregló el tejado?", "person"),
+        ("Où est la clé ?", "place"),
+        ("Quand ouvre le magasin ?", "time"),
+        ("Combien de personnes travaillent ici ?", "number"),
+        ("Combien de temps dure le trajet ?", "measure"),
     ],
 )
 def test_a_question_asks_for_a_kind_of_answer(question, kind):
-    assert asked_kind(question) == kind
+    assert asked_kind(question, language_of(question)) == kind
 
 
 @pytest.mark.parametrize(
@@ -49,12 +66,15 @@ def test_a_question_asks_for_a_kind_of_answer(question, kind):
         "How do I reset the router?",
         "Is the office where we met?",
         "Tell me who fixed the roof",
-        "Wo ist das Büro?",
+        "Wann habe ich den Führerschein gemacht?",
+        "¿Cuándo aprobé el examen?",
+        "Quand est-ce que j'ai déménagé ?",
+        "Dov'è l'ufficio?",
         "",
     ],
 )
 def test_another_question_asks_for_any_answer(question):
-    assert asked_kind(question) is None
+    assert asked_kind(question, language_of(question)) is None
 
 
 @pytest.mark.parametrize(
@@ -73,6 +93,14 @@ def test_another_question_asks_for_any_answer(question):
         ("number", "The rent is due on Monday"),
         ("measure", "The warranty covers water damage"),
         ("colour", "My car is a Skoda"),
+        ("place", "Das Büro schließt um sechs"),
+        ("time", "Der Ersatzschlüssel passt nicht richtig"),
+        ("number", "Die Miete ist am Montag fällig"),
+        ("place", "La oficina cierra a las seis"),
+        ("person", "El tejado se arregló en mayo"),
+        ("number", "El equipo trabaja muy bien"),
+        ("place", "Le bureau ferme à six heures"),
+        ("time", "La clé de secours ne marche pas bien"),
     ],
 )
 def test_a_text_lacks_an_answer(kind, text):
@@ -104,6 +132,16 @@ def test_a_text_lacks_an_answer(kind, text):
         ("measure", "The backup runs nightly"),
         ("measure", "The warranty lasts two years"),
         ("colour", "My car is dark green"),
+        ("place", "Das Büro ist in Lissabon"),
+        ("place", "Meine Schwester arbeitet bei Bosch"),
+        ("time", "Das Standup ist um halb zehn"),
+        ("number", "Die Wohnung hat vier Zimmer"),
+        ("place", "La llave está detrás de la caldera"),
+        ("person", "Marta da el curso"),
+        ("measure", "El viaje dura tres horas"),
+        ("place", "Le bureau est à Lisbonne"),
+        ("person", "Marthe donne le cours"),
+        ("number", "L'équipe compte six personnes"),
     ],
 )
 def test_a_text_gives_an_answer(kind, text):
@@ -117,8 +155,8 @@ def test_a_text_gives_an_answer(kind, text):
         "spare key -> neighbour",
         "The wedding is off",
         "I sold the car",
-        "Das Büro schließt früh",
-        "El despacho está cerrado los domingos",
+        "Tom ist sieben Jahre alt",
+        "Biuro jest zamknięte w niedziele",
         "Rex",
         "",
         "word " * (MAX_WORDS + 1),

@@ -22,6 +22,12 @@ PAIRS = [
     ("The warranty lasts two years", "The warranty covers water damage", "How long is the warranty?"),
     ("The backup runs nightly", "The backup writes to a separate disk", "How often does the backup run?"),
     ("My car is dark green", "My car is a Skoda Fabia", "What colour is my car?"),
+    ("Mein Reisepass ist in der Schublade", "Mein Reisepass läuft im Mai ab", "Wo ist mein Reisepass?"),
+    ("Das Standup ist um halb zehn", "Das Standup dauert zu lange", "Wann ist das Standup?"),
+    ("La oficina está en Lisboa", "La oficina cierra a las seis", "¿Dónde está la oficina?"),
+    ("El alquiler es de 900 euros", "El alquiler se paga por transferencia", "¿Cuánto es el alquiler?"),
+    ("Le bureau est à Lisbonne", "Le bureau ferme à six heures", "Où est le bureau ?"),
+    ("La réunion est à neuf heures", "La réunion est trop longue", "Quand est la réunion ?"),
 ]
 ANSWERS = [
     ("The spare key hangs behind the boiler", "Where is the spare key?"),

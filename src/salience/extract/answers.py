@@ -19,38 +19,76 @@ Kind = Literal["place", "time", "person", "number", "measure", "colour"]
 MAX_WORDS: Final = 40
 """Words of the longest text that is read: a longer one gives an answer of nearly every kind."""
 _LISTS: Final = {name: frozenset(words) for name, words in load("answers").items()}
+_LANGUAGES: Final = frozenset(name.partition(" ")[0] for name in _LISTS)
+_ANY: Final = frozenset[str]()
 _PLACES: Final = frozenset(name for names in load("places").values() for name in names)
-_NO_PLACES: Final = _LISTS["no_places"] | {*MONTHS, *WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)}
-_ENDED: Final = Phrasebook({*load("conflicts")["ended"], *_LISTS["ended"]} - {"left"})  # "two plasters left"
-_DETERMINERS: Final = frozenset("the a an my your his her its our their this that each every".split())
-_OCCUPATION: Final = re.compile(r"\w{2,}(?:er|or|ist|ian|ant)s?")
+_DAYS: Final = frozenset({*MONTHS, *WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
+_ENDED: Final = Phrasebook(
+    {*load("conflicts")["ended"], *(phrase for one in _LANGUAGES for phrase in _LISTS[f"{one} ended"])} - {"left"}
+)
+"""Phrases that say that something is over; "two plasters left" says nothing of the kind."""
+_DETERMINERS: Final = frozenset(
+    "the a an my your his her its our their this that each every "
+    "der die das dem den des ein eine einem einen einer mein meine meinem meinen meiner unser unsere unserem unserer "
+    "seinem seiner ihrem ihrer jedem jeder el la los las un una mi mis tu su sus nuestro nuestra este esta cada "
+    "le les l une mon ma mes ton son sa ses notre nos leur leurs ce cette chaque".split()
+)
+_ARTICLES: Final = frozenset("a an ein eine einen einem un una une".split())
+_OCCUPATION: Final = re.compile(r"\w{2,}(?:er|or|ist|ian|ant|ora|ero|era|ista|ante|eur|euse|ier|ière|iste|ien|ienne)s?")
 _NOTE: Final = re.compile(r"[:=(]| [-–—>]+ ")
 """A sign of a note."""
 _WHICH: Final = r"(?:what|which)(?:'s| is| was)?(?: the| my| your| his| her| its| our| their| \w+'s)*"
-_BEFORE: Final = r"(?:(?:in|on|at|to|from|for|by) )?"
-_OPENINGS: Final[Mapping[Kind, str]] = {
-    "place": rf"where(?:'s)?|{_WHICH} (?:city|town|country|street|village|place|address)",
-    "person": r"who(?:'s)?|whose|whom",
-    # what happened in the past has the time of its memory
-    "time": rf"(?!.* (?:did|was|were) )(?:when(?:'s| \w+)|"
-    rf"{_WHICH} (?:time(?! zone)|day|date|week|month|weekday|season))",
-    "number": r"how (?:many|much|old|tall|far|heavy)|"
-    rf"{_WHICH} (?:price|cost|rent|salary|wage|fee|budget|limit|age|height|weight|temperature|rate|deposit|dose)",
-    "measure": r"how (?:long|often|big|large|high|deep|wide|fast)",
-    "colour": rf"{_WHICH} colou?r",
+_OPENINGS: Final[Mapping[str, Mapping[Kind, str]]] = {
+    "english": {
+        "place": rf"where(?:'s)?|{_WHICH} (?:city|town|country|street|village|place|address)",
+        "person": r"who(?:'s)?|whose|whom",
+        # what happened in the past has the time of its memory
+        "time": rf"(?!.* (?:did|was|were) )(?:when(?:'s| \w+)|"
+        rf"{_WHICH} (?:time(?! zone)|day|date|week|month|weekday|season))",
+        "number": r"how (?:many|much|old|tall|far|heavy)|"
+        rf"{_WHICH} (?:price|cost|rent|salary|wage|fee|budget|limit|age|height|weight|temperature|rate|deposit|dose)",
+        "measure": r"how (?:long|often|big|large|high|deep|wide|fast)",
+        "colour": rf"{_WHICH} colou?r",
+    },
+    "german": {
+        "place": r"wo|woher|wohin|(?:welche|welcher|welchem) (?:stadt|straße|ort|adresse|land)",
+        "time": r"(?!.* (?:habe|hast|hat|haben|bin|war|waren|wurde|wurden) )(?:wann|um wie viel uhr|um wieviel uhr|"
+        r"(?:welcher|welchem|welchen) (?:tag|monat|wochentag))",
+        "number": r"(?:wie viele?|wieviele?|wie (?:alt|hoch|weit|schwer))",
+        "measure": r"wie (?:lange|lang|oft|groß|breit|tief|schnell)",
+    },
+    "spanish": {
+        "place": r"dónde|adónde|(?:qué|cuál) (?:es la |es el )?(?:ciudad|calle|país|pueblo|dirección)",
+        "person": r"quién|quiénes",
+        "time": r"(?!.* (?:fue|fui|era|estaba|\w+(?:é|ó|aste|iste|aron|ieron))(?: |$))(?:cuándo|qué (?:día|mes|hora))",
+        "number": r"(?:cuánt[oa]s?(?! tiempo| dura)|qué edad)",
+        "measure": r"cuánto (?:tiempo|dura)|cada cuánto",
+    },
+    "french": {
+        "place": r"où|(?:quelle?) (?:est l' ?|est la )?(?:ville|rue|pays|village|adresse)",
+        "person": r"qui",
+        "time": r"(?!.*\b(?:ai|as|a|ont|avons|avez|suis|était|étaient|fut)\b)"
+        r"(?:quand|(?:quel|quelle) (?:jour|mois|heure))",
+        "number": r"combien(?! de temps)|quel âge",
+        "measure": r"combien de temps",
+    },
 }
-"""Kind -> pattern of the first words of a question for it."""
-_ASKING: Final = {kind: re.compile(rf"{_BEFORE}(?:{words})\b") for kind, words in _OPENINGS.items()}
+"""Language -> kind -> pattern of the first words of a question for it."""
+_BEFORE: Final = r"(?:(?:in|on|at|to|from|for|by|an|auf|aus|bei|von|zu|en|a|de|desde|à|dans|chez|depuis) )?"
+_ASKING: Final = {
+    language: {kind: re.compile(rf"{_BEFORE}(?:{words})(?!\w)") for kind, words in openings.items()}
+    for language, openings in _OPENINGS.items()
+}
 
 
-def asked_kind(question: str) -> Kind | None:
-    """Return the kind of answer that an English question asks for; None for any other kind."""
+def asked_kind(question: str, language: str) -> Kind | None:
+    """Return the kind of answer that a question asks for; None for any other kind, and for other languages."""
     form = " ".join(text.words(question))
-    return next((kind for kind, asking in _ASKING.items() if asking.match(form)), None)
+    return next((kind for kind, asking in _ASKING.get(language, {}).items() if asking.match(form)), None)
 
 
 def missing_kinds(content: str, details: Sequence[str]) -> list[Kind]:
-    """Return the kinds of answer that an English text does not give: none for a long text, a note, or an end.
+    """Return the kinds of answer that a text does not give: none for a long text, a note, an end or another language.
 
     "Passport: top drawer" is a note, and "The wedding is off" answers every question about the wedding.
 
@@ -61,36 +99,47 @@ def missing_kinds(content: str, details: Sequence[str]) -> list[Kind]:
     words = text.words(content)
     if not 2 <= len(words) <= MAX_WORDS or _NOTE.search(content):
         return []
-    if any_language().language_of(content) != text.ENGLISH or _ENDED.find(words):
+    language = any_language().language_of(content)
+    is_read = language in _LANGUAGES and (language != text.ENGLISH or not text.ENGLISH_STOPWORDS.isdisjoint(words))
+    if not is_read or _ENDED.find(words):  # a short text in another language may pass for English
         return []
 
     def has(name: str) -> bool:
-        return not _LISTS[name].isdisjoint(words)
+        return not _LISTS.get(f"{language} {name}", _ANY).isdisjoint(words)
 
-    names = [value for kind, _, value in (one.partition(":") for one in details) if kind == "name"]
+    # German nouns look like names
+    names = [] if language == "german" else [one[5:] for one in details if one.startswith("name:")]
+    opens_with_name = language != text.ENGLISH and content[:1].isupper() and words[0] not in _DETERMINERS
     has_number = any(one.startswith("number:") for one in details)
     has_time = has_number or has("times") or any(one.startswith("date:") for one in details)
     has_amount = has_number or has("amounts")
     given: dict[Kind, bool] = {
-        "place": has("places") or "/" in content or _names_place(words, names),
+        "place": has("places") or "/" in content or _names_place(words, names, language),
         "time": has_time,
-        "person": has("people") or bool(names) or not CLOSE.isdisjoint(words) or any(map(_OCCUPATION.fullmatch, words)),
-        "number": has_amount or "and" in words or "," in content,  # "Tom and Ann" are two
+        "person": has("people") or opens_with_name or bool(names) or _names_person(words),
+        # "I have a brother" tells how many, and so does "Tom and Ann"
+        "number": has_amount or "," in content or not _ARTICLES.isdisjoint(words),
         "measure": has_amount or has_time,
         "colour": has("colours"),
     }
-    return [kind for kind, is_given in given.items() if not is_given]
+    return [kind for kind in _OPENINGS[language] if not given[kind]]
 
 
-def _names_place(words: Sequence[str], names: Sequence[str]) -> bool:
+def _names_person(words: Sequence[str]) -> bool:
+    """Return whether a text has a word for a relative, a friend or an occupation."""
+    return not CLOSE.isdisjoint(words) or any(map(_OCCUPATION.fullmatch, words))
+
+
+def _names_place(words: Sequence[str], names: Sequence[str], language: str) -> bool:
     """Return whether a text has the name of a place, any name after its first word, or a phrase such as "in bed"."""
     if any(name in _PLACES or name.split()[0] != words[0] for name in names):
         return True
+    prepositions, no_places = _LISTS[f"{language} prepositions"], _LISTS[f"{language} no_places"] | _DAYS
     for at, word in enumerate(words):
-        if word in _LISTS["prepositions"]:
+        if word in prepositions:
             is_determined = words[at + 1 : at + 2] != [] and words[at + 1] in _DETERMINERS
             thing = "".join(words[at + 1 + is_determined : at + 2 + is_determined])
-            is_place = thing != "" and thing not in _NO_PLACES and not any(map(str.isdigit, thing))
+            is_place = thing != "" and thing not in no_places and not any(map(str.isdigit, thing))
             if is_place and (is_determined or word != "to"):
                 return True
     return False

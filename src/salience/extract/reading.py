@@ -162,7 +162,7 @@ def read(
             *rivals(text, found, language, terms_of, searched=terms, has_window=has_window),
             *of_self(first_person_text, terms_of, searched=terms),
         ),
-        lacking=f"lacks:{kind}" if is_english and (kind := asked_kind(text)) else "",
+        lacking=f"lacks:{kind}" if (kind := asked_kind(text, language)) else "",
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,
         tense=question_tense(text),
