@@ -20,9 +20,12 @@ MAX_WORDS: Final = 40
 """Words of the longest text that is read: a longer one gives an answer of nearly every kind."""
 _LISTS: Final = {name: frozenset(words) for name, words in load("answers").items()}
 _LANGUAGES: Final = frozenset(name.partition(" ")[0] for name in _LISTS)
-_ANY: Final = frozenset[str]()
 _PLACES: Final = frozenset(name for names in load("places").values() for name in names)
-_DAYS: Final = frozenset({*MONTHS, *WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})
+_NO_PLACES: Final = {
+    language: _LISTS[f"{language} no_places"].union(MONTHS, WEEKDAYS, [f"{day}s" for day in WEEKDAYS])
+    for language in _LANGUAGES
+}
+"""Language -> words after a preposition that name no place."""
 _ENDED: Final = Phrasebook(
     {*load("conflicts")["ended"], *(phrase for one in _LANGUAGES for phrase in _LISTS[f"{one} ended"])} - {"left"}
 )
@@ -105,7 +108,7 @@ def missing_kinds(content: str, details: Sequence[str]) -> list[Kind]:
         return []
 
     def has(name: str) -> bool:
-        return not _LISTS.get(f"{language} {name}", _ANY).isdisjoint(words)
+        return not frozenset(words).isdisjoint(_LISTS.get(f"{language} {name}", ()))
 
     # German nouns look like names
     names = [] if language == "german" else [one[5:] for one in details if one.startswith("name:")]
@@ -134,12 +137,11 @@ def _names_place(words: Sequence[str], names: Sequence[str], language: str) -> b
     """Return whether a text has the name of a place, any name after its first word, or a phrase such as "in bed"."""
     if any(name in _PLACES or name.split()[0] != words[0] for name in names):
         return True
-    prepositions, no_places = _LISTS[f"{language} prepositions"], _LISTS[f"{language} no_places"] | _DAYS
     for at, word in enumerate(words):
-        if word in prepositions:
+        if word in _LISTS[f"{language} prepositions"]:
             is_determined = words[at + 1 : at + 2] != [] and words[at + 1] in _DETERMINERS
             thing = "".join(words[at + 1 + is_determined : at + 2 + is_determined])
-            is_place = thing != "" and thing not in no_places and not any(map(str.isdigit, thing))
+            is_place = thing != "" and thing not in _NO_PLACES[language] and not any(map(str.isdigit, thing))
             if is_place and (is_determined or word != "to"):
                 return True
     return False
