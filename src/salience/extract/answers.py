@@ -48,9 +48,9 @@ _OPENINGS: Final[Mapping[str, Mapping[Kind, str]]] = {
         # what happened in the past has the time of its memory
         "time": rf"(?!.* (?:did|was|were) )(?:when(?:'s| \w+)|"
         rf"{_WHICH} (?:time(?! zone)|day|date|week|month|weekday|season))",
-        "number": r"how (?:many|much|old|tall|far|heavy)|"
+        "number": r"how (?:many|much|tall|far|heavy)|"
         rf"{_WHICH} (?:price|cost|rent|salary|wage|fee|budget|limit|age|height|weight|temperature|rate|deposit|dose)",
-        "measure": r"how (?:long|often|big|large|high|deep|wide|fast)",
+        "measure": r"how (?:old|long|often|big|large|high|deep|wide|fast)",
         "colour": rf"{_WHICH} colou?r",
     },
     "german": {
