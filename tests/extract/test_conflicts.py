@@ -80,6 +80,11 @@ def test_a_quotation_is_short_and_on_one_line():
     assert all("\n" not in one for one in relation(new, old, similarity=0.9, paraphrase=PARAPHRASE).because)
 
 
+def test_what_happened_to_a_thing_is_no_value_of_it():
+    assert label("My editor crashed yesterday", "My editor is Helix") == "related"
+    assert label("My editor is Zed now", "My editor is Helix") == "update"
+
+
 def test_what_two_people_say_of_themselves_is_of_two_things():
     text = "I am not allergic to nuts"
     assert label(text, text, new_speaker="Ann", old_speaker="ann ") == "duplicate"

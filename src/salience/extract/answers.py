@@ -135,7 +135,7 @@ def _names_person(words: Sequence[str]) -> bool:
 
 def _names_place(words: Sequence[str], names: Sequence[str], language: str) -> bool:
     """Return whether a text has the name of a place, any name after its first word, or a phrase such as "in bed"."""
-    if any(name in _PLACES or name.split()[0] != words[0] for name in names):
+    if any(name in _PLACES or name.partition(" ")[0] != words[0] for name in names):
         return True
     for at, word in enumerate(words):
         if word in _LISTS[f"{language} prepositions"]:

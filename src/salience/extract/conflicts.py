@@ -325,7 +325,7 @@ def _other_value(mine: Wording, theirs: Wording, own: Own) -> Evidence:
     before = mine.words[: mine.words.index(new[0])], theirs.words[: theirs.words.index(old[0])]
     noun = _LISTS["single_nouns"].intersection(before[0]).intersection(before[1])
     verb = set(phrases("single_verbs", before[0])).intersection(phrases("single_verbs", before[1]))
-    if not verb and not (noun and all(map(_introduces_value, before))):
+    if not verb and not (noun and all(map(_introduces_value, before, (new[0], old[0])))):
         leads = [[word for word in words if word not in _LISTS["adverbs"]] for words in before]
         if leads[0] != leads[1] or len(leads[0]) < 2 or not _LISTS["additive"].isdisjoint(leads[0]):
             return ()
@@ -335,10 +335,11 @@ def _other_value(mine: Wording, theirs: Wording, own: Own) -> Evidence:
     return (f"{kind}: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
 
 
-def _introduces_value(words: Sequence[str]) -> bool:
-    """Return whether the last word, small words aside, is a copula or the noun itself."""
+def _introduces_value(words: Sequence[str], value: str) -> bool:
+    """Return whether the last word, small words aside, is a copula, or the noun itself before no event."""
     last = next((word for word in reversed(words) if word not in _LISTS["between"] or word in _LISTS["changed"]), "")
-    return last.endswith("'s") or any(last in _LISTS[name] for name in ("copulas", "single_nouns", "changed"))
+    is_said = last.endswith("'s") or last in _LISTS["copulas"] or last in _LISTS["changed"]
+    return is_said or (last in _LISTS["single_nouns"] and not states_event((value,)))
 
 
 @dataclass(frozen=True)
