@@ -510,7 +510,8 @@ def _array(values: Sequence[Any], dtype: Any) -> Column:
 
 def distinction_codes(distinctions: Sequence[str]) -> Codes:
     """Return the codes of some distinctions, int64[n]."""
-    return np.fromiter(map(_distinction_code, distinctions), np.int64, len(distinctions))
+    codes = {distinction: _distinction_code(distinction) for distinction in set(distinctions)}
+    return np.fromiter(map(codes.__getitem__, distinctions), np.int64, len(distinctions))
 
 
 def _distinction_code(distinction: str) -> int:
