@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from salience.extract.conflicts import relation
 from salience.extract.pairs import (
     FEATURES,
+    denies_another_value,
     differences,
-    ends_another_value,
     features,
     is_about_another,
     repeats_event,
@@ -122,7 +122,7 @@ def test_events_of_one_kind_repeat_each_other(newer, older, repeats):
     assert repeats_event(statement(newer), statement(older)) is repeats
 
 
-ENDS_ANOTHER = [
+DENIES_ANOTHER = [
     ("We no longer deploy on Fridays", "We deploy on Tuesdays"),
     ("We used to deploy on Fridays", "We deploy on Tuesdays"),
     ("Ana no longer deploys on Fridays", "Ana deploys on Tuesdays"),
@@ -134,8 +134,16 @@ ENDS_ANOTHER = [
     ("I no longer play tennis with Carl", "I play tennis with Ben"),
     ("I no longer drink coffee after noon", "I drink oat milk in coffee"),
     ("We no longer deploy on Fridays", "We deploy from main"),
+    ("I no longer play the piano", "I play the cello"),
+    ("The clinic is not on Park Road any more", "The clinic is on Mill Road"),
+    ("We never deploy on Fridays", "We deploy every Thursday afternoon"),
+    ("We do not use MySQL for the ledger", "We use Postgres for the ledger"),
+    ("Leo does not play the piano", "Leo plays the cello"),
+    ("Never send invoices to info@acme.io", "Invoices go to billing@acme.io"),
+    ("The window in the cellar is not open", "The window in the attic is open"),
+    ("My flight does not leave from gate 21", "My flight leaves from gate 12"),
 ]
-ENDS_IT = [
+DENIES_IT = [
     ("We no longer deploy on Fridays", "We deploy on Fridays"),
     ("We no longer deploy on Fridays", "We deploy every day"),
     ("We no longer deploy on Fridays, it is Mondays now", "We deploy on Tuesdays"),
@@ -151,15 +159,22 @@ ENDS_IT = [
     ("User has stopped taking sugar in tea because of the diabetes.", "User takes sugar in his tea."),
     ("Luca no longer lives there", "Luca lives in Rome"),
     ("We deploy on Fridays", "We deploy on Tuesdays"),
+    ("The door is not locked", "The door is locked"),
+    ("The server isn't reachable", "The server is up"),
+    ("Tom doesn't lead the platform team", "Tom leads the platform team"),
+    ("We never deploy on Fridays", "We deploy on Fridays"),
+    ("I don't own a car", "I have a car"),
+    ("The standup isn't at nine, it is at ten", "The standup is at nine"),
+    ("I don't play football now, only tennis", "I play football"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("newer", "older", "ends_another"),
-    [*((*pair, True) for pair in ENDS_ANOTHER), *((*pair, False) for pair in ENDS_IT)],
+    ("newer", "older", "is_another"),
+    [*((*pair, True) for pair in DENIES_ANOTHER), *((*pair, False) for pair in DENIES_IT)],
 )
-def test_the_end_of_one_value_leaves_another_value_true(newer, older, ends_another):
-    assert ends_another_value(statement(newer), statement(older)) is ends_another
+def test_a_denial_or_the_end_of_one_value_leaves_another_value_true(newer, older, is_another):
+    assert denies_another_value(statement(newer), statement(older)) is is_another
 
 
 @pytest.mark.parametrize(

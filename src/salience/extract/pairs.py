@@ -11,11 +11,12 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, Literal
 
 from salience import text
 from salience.extract.conflicts import (
+    NEGATORS,
     Rule,
     Wording,
     has_figure,
@@ -294,24 +295,33 @@ def repeats_event(newer: Statement, older: Statement) -> bool:
     return same and not newer.wording.later and not newer.wording.ended
 
 
-def ends_another_value(newer: Statement, older: Statement) -> bool:
-    """Return whether a newer statement only says that a value which the older one does not tell is over.
+def denies_another_value(newer: Statement, older: Statement) -> bool:
+    """Return whether a newer statement only denies, or says is over, a value that the older one does not tell.
 
-    "We no longer deploy on Fridays" leaves "We deploy on Tuesdays" and "We deploy from main" true. The newer one has
-    figures that the older one lacks, or the two have other names in the same place, and the newer one has no other word
-    of content that the older one lacks. It says "no longer" or the like: the day in "We stopped on Friday" can be that
-    of the change.
+    "We never deploy on Fridays" and "We no longer deploy on Fridays" leave "We deploy on Tuesdays" and "We deploy from
+    main" true. The newer one has figures that the older one lacks, or other words in the same place, and no other word
+    of content that the older one lacks. Of the words of change it has "no longer" or the like: the day in "We stopped
+    on Friday" can be that of the change.
     """
     wording = newer.wording
-    if not wording.ended or wording.ended != wording.later or _SECOND_CLAUSE.search(wording.content):
+    denies = bool(wording.ended) or (wording.denies and not older.wording.denies)
+    if not denies or wording.ended != wording.later or _SECOND_CLAUSE.search(wording.content):
         return False
-    added = newer.content - older.content
+    added = newer.content - older.content - {newer.verb}
     if newer.figures:
         is_apart = newer.figures.isdisjoint(older.figures) and "every day" not in older.figures
-        return is_apart and not added and "from" not in wording.words  # "from Monday we no longer use Jenkins"
-    _, after = differences(wording.words, older.wording.words)
-    values = {word for mine, theirs in after if not older.names.isdisjoint(theirs) for word in newer.names & {*mine}}
+        can_begin = wording.ended != () and "from" in wording.words  # "from Monday we no longer use Jenkins"
+        return is_apart and not added and not can_begin
+    places = chain(*differences(wording.words, older.wording.words))
+    values = {word for mine, _ in places for word in _denied(mine, wording, older)}
     return bool(values) and added <= {stem for word in values for stem in terms(word)}
+
+
+def _denied(words: Sequence[str], wording: Wording, older: Statement) -> list[str]:
+    """Return the values among some words of a denial: none of "is not ready", which can deny "is up"."""
+    saying = NEGATORS.union(*map(text.words, wording.ended))
+    found = [word for word in words if word not in saying and not older.stems.issuperset(terms(word))]
+    return [] if not found or ("", *wording.words)[wording.words.index(found[0])] in NEGATORS else found
 
 
 Difference = tuple[list[str], list[str]]
