@@ -1,6 +1,7 @@
 """Answers: the kind of answer that a question asks for, and the kinds that a text does not give.
 
-To an embedding, "The office closes at six" answers "Where is the office?" as well as "The office is in Lisbon" does.
+To an embedding, "The office closes at six" and "The office is not in Porto" answer "Where is the office?" as well as
+"The office is in Lisbon" does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from salience.extract.wordlists import MONTHS, WEEKDAYS, load
 
 Kind = Literal["place", "time", "person", "number", "measure", "colour"]
 """A kind of answer. A measure is a number, a time or a word such as "often"."""
+Missing = Kind | Literal["value"]
+"""What a text may lack: a kind of answer, or the value of anything, if it only denies one."""
 MAX_WORDS: Final = 40
 """Words of the longest text that is read: a longer one gives an answer of nearly every kind."""
 _LISTS: Final = {name: frozenset(words) for name, words in load("answers").items()}
@@ -30,6 +33,13 @@ _ENDED: Final = Phrasebook(
     {*load("conflicts")["ended"], *(phrase for one in _LANGUAGES for phrase in _LISTS[f"{one} ended"])} - {"left"}
 )
 """Phrases that say that something is over; "two plasters left" says nothing of the kind."""
+DENIALS: Final = {one: _LISTS[f"{one} denials"] for one in _LANGUAGES}
+"""Language -> words that deny what follows."""
+_RULES: Final = {one: tuple(f"{words} " for words in _LISTS.get(f"{one} rules", ())) for one in _LANGUAGES}
+"""Language -> first words of a rule: "Never wash it hot" says how to wash it."""
+_EXCEPTIONS: Final = {one: Phrasebook(_LISTS[f"{one} exceptions"]) for one in _LANGUAGES}
+"""Language -> phrases with which a text says more than a denial, such as "until" or "don't forget"."""
+SECOND_CLAUSE: Final = re.compile(r"[,;(—–]|\.\s")
 _DETERMINERS: Final = frozenset(
     "the a an my your his her its our their this that each every "
     "der die das dem den des ein eine einem einen einer mein meine meinem meinen meiner unser unsere unserem unserer "
@@ -37,6 +47,8 @@ _DETERMINERS: Final = frozenset(
     "le les l une mon ma mes ton son sa ses notre nos leur leurs ce cette chaque".split()
 )
 _ARTICLES: Final = frozenset("a an ein eine einen einem un una une".split())
+ADVICE: Final = frozenset("should could can might would shall soll sollte kann könnte".split())
+"""Words of a question for advice."""
 _OCCUPATION: Final = re.compile(r"\w{2,}(?:er|or|ist|ian|ant|ora|ero|era|ista|ante|eur|euse|ier|ière|iste|ien|ienne)s?")
 _NOTE: Final = re.compile(r"[:=(]| [-–—>]+ ")
 """A sign of a note."""
@@ -84,16 +96,49 @@ _ASKING: Final = {
 }
 
 
+_VALUES: Final = {
+    language: re.compile(rf"{_BEFORE}(?:{words})(?!\w)")
+    for language, words in {
+        "english": r"(?:where|who|whose|whom|when|what|which|how(?! (?:many|much|about|is|are|was|were)(?!\w)))"
+        r"(?:'s)?(?! about(?!\w))",
+        "german": r"wo|woher|wohin|wer|wen|wem|wann|was|womit|welche[mnrs]?|wie(?! (?:viele?|geht|ist|sind|war)(?!\w))",
+        "spanish": r"dónde|adónde|quién|quiénes|cuándo|qué|cuál|cuáles|cómo(?! (?:es|está|va)(?!\w))",
+        "french": r"où|qui|quand|que|quoi|quel|quelle|quels|quelles|comment(?! va(?!\w))",
+    }.items()
+}
+"""Language -> pattern of the first words of a question that a mere denial does not answer."""
+
+
 def asked_kind(question: str, language: str) -> Kind | None:
     """Return the kind of answer that a question asks for; None for any other kind, and for other languages."""
     form = " ".join(text.words(question))
     return next((kind for kind, asking in _ASKING.get(language, {}).items() if asking.match(form)), None)
 
 
-def missing_kinds(content: str, details: Sequence[str]) -> list[Kind]:
+def asks_value(question: str, language: str) -> bool:
+    """Return whether a question asks for a value: not "Do we deploy?", "Who did not come?", "What should I eat?"."""
+    words = text.words(question)
+    asking = _VALUES.get(language)
+    is_open = asking is not None and bool(asking.match(" ".join(words))) and ADVICE.isdisjoint(words)
+    return is_open and not _denies(words, language)
+
+
+def _denies(words: Sequence[str], language: str) -> bool:
+    return not DENIALS[language].isdisjoint(words)
+
+
+def only_denies(content: str, language: str) -> bool:
+    """Return whether a text in a language of `DENIALS` is one clause that denies, and says nothing more."""
+    words = text.words(content)
+    says_more = SECOND_CLAUSE.search(content) or _EXCEPTIONS[language].find(words)
+    return _denies(words, language) and not says_more
+
+
+def missing_kinds(content: str, details: Sequence[str]) -> list[Missing]:
     """Return the kinds of answer that a text does not give: none for a long text, a note, an end or another language.
 
-    "Passport: top drawer" is a note, and "The wedding is off" answers every question about the wedding.
+    "Passport: top drawer" is a note, and "The wedding is off" answers every question about the wedding. A text lacks
+    the value of what it denies in one clause: "We never deploy on Fridays", but not "We never deploy before noon".
 
     Args:
         content: the text.
@@ -125,7 +170,9 @@ def missing_kinds(content: str, details: Sequence[str]) -> list[Kind]:
         "measure": has_amount or has_time,
         "colour": has("colours"),
     }
-    return [kind for kind in _OPENINGS[language] if not given[kind]]
+    kinds: list[Missing] = [kind for kind in _OPENINGS[language] if not given[kind]]
+    is_rule = " ".join(words).startswith(_RULES[language])
+    return [*kinds, "value"] if only_denies(content, language) and not is_rule else kinds
 
 
 def _names_person(words: Sequence[str]) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
 from typing import Final, Literal
 
 from salience import text
+from salience.extract.answers import DENIALS, SECOND_CLAUSE, only_denies
 from salience.extract.conflicts import (
     NEGATORS,
     Rule,
@@ -33,7 +34,6 @@ _IDENTIFIER: Final = re.compile(
 )
 _TRIM: Final = ".-/"
 _CLAUSE_END: Final = re.compile(r"[,;:!?(—–]|\.\s|\s-\s")
-_SECOND_CLAUSE: Final = re.compile(r"[,;(—–]|\.\s")
 _PERIOD: Final = re.compile(rf"\b(?:for|of) ({'|'.join((*MONTHS, *WEEKDAYS))}|20\d\d)\b", re.IGNORECASE)
 _KIN: Final = {
     "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "granny": "grandmother",
@@ -303,25 +303,28 @@ def denies_another_value(newer: Statement, older: Statement) -> bool:
     of content that the older one lacks. Of the words of change it has "no longer" or the like: the day in "We stopped
     on Friday" can be that of the change.
     """
-    wording = newer.wording
-    denies = bool(wording.ended) or (wording.denies and not older.wording.denies)
-    if not denies or wording.ended != wording.later or _SECOND_CLAUSE.search(wording.content):
+    wording, terms_of = newer.wording, partial(any_language().terms, language=newer.language)
+    denies = bool(wording.ended) or (_denies(newer) and not _denies(older))
+    if not denies or wording.ended != wording.later or SECOND_CLAUSE.search(wording.content):
         return False
-    added = newer.content - older.content - {newer.verb}
+    denials = NEGATORS.union(DENIALS.get(newer.language, ()), *map(text.words, wording.ended))
+    saying = denials.intersection(wording.words)
+    added = newer.content - older.content - {newer.verb} - {*terms_of(" ".join(saying))}
     if newer.figures:
         is_apart = newer.figures.isdisjoint(older.figures) and "every day" not in older.figures
         can_begin = wording.ended != () and "from" in wording.words  # "from Monday we no longer use Jenkins"
         return is_apart and not added and not can_begin
-    places = chain(*differences(wording.words, older.wording.words))
-    values = {word for mine, _ in places for word in _denied(mine, wording, older)}
-    return bool(values) and added <= {stem for word in values for stem in terms(word)}
+    values, words = set[str](), ("", *wording.words)
+    for mine, _ in chain(*differences(wording.words, older.wording.words)):
+        own = [word for word in mine if word not in saying and not older.stems.issuperset(terms(word))]
+        if own and words[words.index(own[0]) - 1] not in saying:  # "is not ready" can deny "is up"
+            values.update(own)
+    return bool(values) and added.issubset(terms_of(" ".join(values)))
 
 
-def _denied(words: Sequence[str], wording: Wording, older: Statement) -> list[str]:
-    """Return the values among some words of a denial: none of "is not ready", which can deny "is up"."""
-    saying = NEGATORS.union(*map(text.words, wording.ended))
-    found = [word for word in words if word not in saying and not older.stems.issuperset(terms(word))]
-    return [] if not found or ("", *wording.words)[wording.words.index(found[0])] in NEGATORS else found
+def _denies(one: Statement) -> bool:
+    is_foreign = one.language != text.ENGLISH and one.language in DENIALS
+    return only_denies(one.wording.content, one.language) if is_foreign else one.wording.denies
 
 
 Difference = tuple[list[str], list[str]]

@@ -11,7 +11,7 @@ from typing import Final
 
 from salience.extract import speakers as speaker_names
 from salience.extract import when
-from salience.extract.answers import asked_kind
+from salience.extract.answers import asked_kind, asks_value
 from salience.extract.distinctions import details, numbered
 from salience.extract.phrases import detect_intent
 from salience.extract.rivals import Rivals, of_self, rivals
@@ -22,6 +22,8 @@ from salience.text import ENGLISH, Tokeniser, normalise, phrases
 
 MOST_CORRECTED: Final = 8
 """Terms of a question that are corrected: one with more unknown words is not misspelt, and each takes time."""
+NO_VALUE: Final = "lacks:value"
+"""The distinction of a text that only denies."""
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -47,6 +49,7 @@ class Reading:
         numbered: the terms of things that a number names: "pr" in "Was PR 89 merged?".
         rivals: its words that say which of several things is meant.
         lacking: the distinction of memories without an answer of the kind that it asks for; empty for any kind.
+        asks_value: whether a memory that only denies what it asks for is no answer.
         anchor: the terms that name the event which bounds its time (see `TimeCue`).
         intent: its intent, with the time that it names.
         tense: whether it asks for a present state, for something past, or for a state that is over.
@@ -67,15 +70,16 @@ class Reading:
     numbered: tuple[str, ...] = ()
     rivals: tuple[Rivals, ...] = ()
     lacking: str = ""
+    asks_value: bool = False
     anchor: tuple[str, ...] = ()
     intent: Intent = Intent()
     tense: QuestionTense = "present"
 
     @property
     def rival_words(self) -> tuple[str, ...]:
-        """The distinct terms and distinctions of the members of `rivals`, and `lacking`."""
+        """The distinct terms and distinctions of the members of `rivals`, and those of memories that lack an answer."""
         words = [word for one in self.rivals for member in one.members for word in member]
-        return tuple(dict.fromkeys(filter(None, (*words, self.lacking))))
+        return tuple(dict.fromkeys(filter(None, (*words, self.lacking, NO_VALUE if self.asks_value else ""))))
 
 
 def read(
@@ -163,6 +167,7 @@ def read(
             *of_self(first_person_text, terms_of, searched=terms),
         ),
         lacking=f"lacks:{kind}" if (kind := asked_kind(text, language)) else "",
+        asks_value=asks_value(text, language),
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,
         tense=question_tense(text),

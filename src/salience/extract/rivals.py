@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Final
 
 from salience import text
+from salience.extract.answers import ADVICE
 from salience.extract.distinctions import CAPITALISED, CLOSED, ORDINALS, numerals
 from salience.extract.owners import CLOSE, LISTS
 from salience.extract.wordlists import MONTHS, WEEKDAYS, load
@@ -54,7 +55,7 @@ _POSSESSIVES: Final = (LISTS["possessives"] & LISTS["selves"]) | {"user's"}
 _PRONOUNS: Final = frozenset("i i'm i've we we're we've user ich wir je nous j'ai yo nosotros".split())
 _AFTER_VERB: Final = frozenset("ich wir".split())
 _JOINT: Final = frozenset("we we're we've our ours wir unser unsere unseren nous notre nos nuestro nuestra".split())
-_NOT_OF_SELF: Final = CLOSE | frozenset("should could can might would shall soll sollte kann könnte".split())
+_NOT_OF_SELF: Final = CLOSE | ADVICE
 """Words of a question about somebody else, or for advice."""
 _WHICH: Final = frozenset("which what how welche welcher welches quel quelle qué cuál".split())
 _WHO: Final = frozenset("who who's whom whose wer wem qui quién quiénes".split())

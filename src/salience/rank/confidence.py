@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from salience.batch import Batch, Floats, Rows
-from salience.rank.signals import holding, inverse_document_frequency, lacking_answer, numbers_or_names, of_another
+from salience.rank.signals import (
+    denying,
+    holding,
+    inverse_document_frequency,
+    lacking_answer,
+    numbers_or_names,
+    of_another,
+)
 from salience.records import EMPTY_PERIOD, Part
 
 if TYPE_CHECKING:  # a profile is checked against the features, which are computed from this state
@@ -126,7 +133,8 @@ def other_name(state: State, sources: Rows) -> Floats:
 
 def lacking(state: State, sources: Rows) -> Floats:
     """Return 1 for a memory without an answer of the kind that the question asks for, else 0; see `answer_kind`."""
-    return lacking_answer(state.batch, state.criteria)[sources].astype(np.float64)
+    lacks = lacking_answer(state.batch, state.criteria) | denying(state.batch, state.criteria)
+    return lacks[sources].astype(np.float64)
 
 
 def old(state: State, _: Rows) -> Floats:

@@ -28,7 +28,7 @@ from salience.batch import (
     int8_products,
 )
 from salience.errors import ProfileError
-from salience.extract.reading import Reading
+from salience.extract.reading import NO_VALUE, Reading
 from salience.ports import WindowBound
 from salience.rank.criteria import Criteria
 from salience.records import TIERS, TimeCue
@@ -280,12 +280,14 @@ def of_another(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
 def answer_kind(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
     """Return 1, or `floor` for a memory without an answer of the kind that the question asks for, [floor, 1].
 
-    "The office closes at six" names no place, for which "Where is the office?" asks; see `extract.answers`. It is 1 for
-    a question with a name, a number or a word that tells things apart: these count more than the kind.
+    "The office closes at six" names no place, for which "Where is the office?" asks, and "The office is not in Porto"
+    only denies one; see `extract.answers`. It is 1 for a question with a name, a number or a word that tells things
+    apart: these count more than the kind.
     """
     reading = criteria.reading
     is_specific = bool(reading.specifics) or any(one.members[0] for one in reading.rivals)
-    return np.where(lacking_answer(batch, criteria) & (not is_specific), floor, 1.0)
+    lacks = lacking_answer(batch, criteria) | denying(batch, criteria)
+    return np.where(lacks & (not is_specific), floor, 1.0)
 
 
 def lacking_answer(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
@@ -293,6 +295,15 @@ def lacking_answer(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
     lacking = np.zeros(len(batch), np.bool_)
     lacking[batch.rivals.get(criteria.reading.lacking, [])] = True
     return lacking
+
+
+def denying(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
+    """Return bool[n], which memories only deny what the question asks for: they have no value, but all its terms."""
+    reading, found = criteria.reading, np.zeros(len(batch), np.bool_)
+    found[batch.rivals.get(NO_VALUE, [])] = reading.terms != ()
+    for term in reading.terms if found.any() else ():
+        found &= holding(batch, reading, term)
+    return found
 
 
 def holding(batch: Batch, reading: Reading, term: str) -> NDArray[np.bool_]:
