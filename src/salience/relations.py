@@ -219,7 +219,8 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
         lengths = len(mine.wording.words), len(theirs.wording.words)
         is_apart = min(lengths) < SHORTEST or max(lengths) > (LONGEST_TURN if turns else LONGEST)
         is_apart = is_apart or mine.is_question or theirs.is_question or speakers[0] != speakers[1]
-        is_apart = is_apart or another or repeats_event(mine, theirs) or denies_another_value(mine, theirs)
+        is_apart = is_apart or another or repeats_event(mine, theirs)
+        is_apart = is_apart or denies_another_value(mine, theirs) or denies_another_value(theirs, mine)
         odds = 1.0 if turns or new.kind == older.kind else OTHER_KIND
         pairs.append(Pair(older, alike, rule, is_apart, odds, row))
     return pairs

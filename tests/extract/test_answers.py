@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from salience.extract.answers import MAX_WORDS, asked_kind, missing_kinds
+from salience.extract.answers import MAX_WORDS, asked_kind, asks_value, missing_kinds
 from salience.extract.distinctions import details
 from salience.text import AUTO, Tokeniser
 
@@ -166,3 +166,68 @@ def test_a_text_gives_an_answer(kind, text):
 )
 def test_of_notes_ends_other_languages_and_long_texts_nothing_is_known(text):
     assert missing(text) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We never deploy on Fridays",
+        "The key is not under the doormat",
+        "Tom doesn't water the plants",
+        "I haven't seen the contract",
+        "Der Schlüssel liegt nicht unter der Matte",
+        "La llave no está debajo del felpudo",
+        "La clé n'est pas sous le paillasson",
+    ],
+)
+def test_a_text_that_only_denies_lacks_a_value(text):
+    assert "value" in missing(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We deploy on Thursdays",
+        "The shop doesn't open until nine",
+        "The key is not under the doormat but in the shed",
+        "I don't keep the passport at home, it is at the bank",
+        "The office is not far from the station",
+        "Don't forget the dentist at nine",
+        "Never wash the sweater hot",
+        "Do not clean the screen with alcohol",
+        "Please don't call before nine",
+        "We deploy on Thursday and never on Friday",
+        "Tom doesn't live in Porto any more",
+        "Der Laden öffnet nicht vor neun",
+        "Den Pullover nie heiß waschen, nur kalt",
+        "La tienda no abre hasta las nueve",
+        "Le magasin n'ouvre pas avant neuf heures",
+    ],
+)
+def test_a_text_that_says_more_than_a_denial_has_one(text):
+    assert "value" not in missing(text)
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("When do we deploy?", True),
+        ("On which day do we deploy?", True),
+        ("How do we format the code?", True),
+        ("Wer leitet das Team?", True),
+        ("¿Dónde está la llave?", True),
+        ("Où est la clé ?", True),
+        ("Do we deploy on Fridays?", False),
+        ("When do we not deploy?", False),
+        ("Who hasn't signed?", False),
+        ("How many cars do I own?", False),
+        ("How is the printer?", False),
+        ("What about the invoice?", False),
+        ("What should I wear in the dojo?", False),
+        ("Wann arbeite ich nicht?", False),
+        ("Dov'è l'ufficio?", False),
+        ("", False),
+    ],
+)
+def test_a_question_asks_for_a_value(question, asks):
+    assert asks_value(question, language_of(question)) is asks

@@ -142,6 +142,9 @@ DENIES_ANOTHER = [
     ("Never send invoices to info@acme.io", "Invoices go to billing@acme.io"),
     ("The window in the cellar is not open", "The window in the attic is open"),
     ("My flight does not leave from gate 21", "My flight leaves from gate 12"),
+    ("Die Bibliothek öffnet nicht am Sonntag", "Die Bibliothek öffnet um neun"),
+    ("La llave no está debajo del felpudo", "La llave está debajo de la maceta"),
+    ("La réunion n'est jamais le vendredi", "La réunion est le mardi"),
 ]
 DENIES_IT = [
     ("We no longer deploy on Fridays", "We deploy on Fridays"),
@@ -166,15 +169,19 @@ DENIES_IT = [
     ("I don't own a car", "I have a car"),
     ("The standup isn't at nine, it is at ten", "The standup is at nine"),
     ("I don't play football now, only tennis", "I play football"),
+    ("I don't have a car", "I have a red Honda"),
+    ("Mia doesn't play an instrument", "Mia plays the violin"),
+    ("Seit Neujahr keine einzige Zigarette mehr", "Ich rauche etwa zehn Zigaretten am Tag"),
+    ("La gata ya no sale al patio", "La gata solo come lata de salmón"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("newer", "older", "is_another"),
+    ("one", "other", "is_another"),
     [*((*pair, True) for pair in DENIES_ANOTHER), *((*pair, False) for pair in DENIES_IT)],
 )
-def test_a_denial_or_the_end_of_one_value_leaves_another_value_true(newer, older, is_another):
-    assert denies_another_value(statement(newer), statement(older)) is is_another
+def test_a_denial_or_the_end_of_one_value_leaves_another_value_true(one, other, is_another):
+    assert denies_another_value(statement(one), statement(other)) is is_another
 
 
 @pytest.mark.parametrize(

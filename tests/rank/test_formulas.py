@@ -115,6 +115,15 @@ def test_signals_stay_in_their_range():
 DAY = 86_400.0
 
 
+def test_a_memory_denies_what_is_asked_only_if_it_has_all_the_terms_of_the_question():
+    lexicon = lexicon_of(["deploy key", "deploy", "deploy key"], "deploy key")
+    batch = Batch(np.array(["a", "b", "c"], object), {}, lexicon=lexicon, rivals={"lacks:value": np.array([0, 1])})
+    formula = SIGNALS["answer_kind"].formula
+    asked = criteria(now=NOW, terms=("deploy", "key"), asks_value=True)
+    assert formula(batch, asked, floor=0.7).tolist() == [0.7, 1.0, 1.0]
+    assert formula(batch, criteria(now=NOW, asks_value=True), floor=0.7).tolist() == [1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize(("weeks", "frequency"), [(0.0, 3.0), (0.5, 3.0), (1.0, 3.0), (1.5, 2.0), (6.0, 0.5)])
 def test_frequency_counts_over_at_least_a_week(weeks, frequency):
     instant = NOW.timestamp()

@@ -1,4 +1,5 @@
-"""Questions for a place, a time, a person or an amount, beside memories of something else of the right thing."""
+"""Questions for a place, a time, a person or an amount, beside memories of something else of the right thing, or that
+only deny what is asked."""
 
 from __future__ import annotations
 
@@ -28,6 +29,13 @@ PAIRS = [
     ("El alquiler es de 900 euros", "El alquiler se paga por transferencia", "¿Cuánto es el alquiler?"),
     ("Le bureau est à Lisbonne", "Le bureau ferme à six heures", "Où est le bureau ?"),
     ("La réunion est à neuf heures", "La réunion est trop longue", "Quand est la réunion ?"),
+    ("We deploy every Thursday afternoon", "We never deploy on Fridays", "When do we deploy?"),
+    ("The key is under the flower pot", "The key is not under the doormat", "Where is the key?"),
+    ("Kofi leads the design team", "Dana does not lead the design team", "Who leads the design team?"),
+    ("We use Postgres for the ledger", "We do not use MySQL for the ledger", "What do we use for the ledger?"),
+    ("We format the code with ruff", "We do not format the code with black", "How do we format the code?"),
+    ("La biblioteca abre a las nueve", "La biblioteca no abre los domingos", "¿Cuándo abre la biblioteca?"),
+    ("La réunion est le mardi", "La réunion n'est jamais le vendredi", "Quand est la réunion ?"),
 ]
 ANSWERS = [
     ("The spare key hangs behind the boiler", "Where is the spare key?"),
@@ -37,6 +45,12 @@ ANSWERS = [
     ("I passed my driving test!", "When did I pass my driving test?"),
     ("The wedding is off", "When is the wedding?"),
     ("My lease ends once the exam is over", "When does my lease end?"),
+    ("The shop doesn't open until nine", "When does the shop open?"),
+    ("The key is not far from the door", "Where is the key?"),
+    ("The printer is not working", "How is the printer?"),
+    ("The printer is not working", "Is the printer working?"),
+    ("Don't forget the dentist on Monday at nine", "When is the dentist?"),
+    ("Never wash the wool sweater hot", "How do I wash the wool sweater?"),
 ]
 
 
@@ -70,6 +84,7 @@ def test_a_memory_with_one_answers(text, question):
         ("Alice is a nurse", "Bob works at the harbour", "Where does Alice work?"),
         ("PR 89 is blocked", "The deploy is at noon", "When is PR 89 deployed?"),
         ("The left drawer sticks", "The scissors are in the kitchen", "Where is the left drawer?"),
+        ("Alice does not live in Porto", "Bob lives in Rome", "Where does Alice live?"),
     ],
 )
 def test_what_the_question_names_counts_more_than_the_kind(named, other, question):
@@ -86,6 +101,34 @@ def test_a_newer_memory_without_an_answer_takes_over_no_score_from_one_with_it()
         found = memory.recall("Where does my sister work?")
     assert [hit.memory.id for hit in found] == [older.id, newer.id]
     assert found[1].via is None
+
+
+def test_a_newer_denial_takes_over_the_score_of_what_it_denies_and_is_less_sure():
+    with salience.connect(":memory:") as memory:
+        older = memory.remember("The standup is on Monday").memory
+        newer = memory.remember("The standup is not on Monday").memory
+        found = memory.recall("When is the standup?")
+        certain = memory.recall("Is the standup on Monday?")
+    assert [hit.memory.id for hit in found] == [newer.id, older.id]
+    assert found[1].memory.replaced_by is not None
+    assert found[0].confidence < certain[0].confidence
+    assert (found.verdict, certain.verdict) == ("may answer", "answers")
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("We deploy every Thursday afternoon", "We never deploy on Fridays"),
+        ("We never deploy on Fridays", "We deploy every Thursday afternoon"),
+        ("Leo plays the cello", "Leo does not play the piano"),
+        ("Payments are not enabled in us", "Payments are enabled in eu"),
+    ],
+)
+def test_a_denial_and_another_value_replace_nothing(older, newer):
+    with salience.connect(":memory:") as memory:
+        first = memory.remember(older).memory
+        memory.remember(newer)
+        assert memory.get(first.id).replaced_by is None
 
 
 def test_the_score_and_the_confidence_say_so():

@@ -295,31 +295,35 @@ def repeats_event(newer: Statement, older: Statement) -> bool:
     return same and not newer.wording.later and not newer.wording.ended
 
 
-def denies_another_value(newer: Statement, older: Statement) -> bool:
-    """Return whether a newer statement only denies, or says is over, a value that the older one does not tell.
+def denies_another_value(one: Statement, other: Statement) -> bool:
+    """Return whether a statement only denies, or says is over, a value that the other one does not tell.
 
     "We never deploy on Fridays" and "We no longer deploy on Fridays" leave "We deploy on Tuesdays" and "We deploy from
-    main" true. The newer one has figures that the older one lacks, or other words in the same place, and no other word
-    of content that the older one lacks. Of the words of change it has "no longer" or the like: the day in "We stopped
+    main" true. The first one has figures that the other one lacks, or other words in the same place, and no other word
+    of content that the other one lacks. Of the words of change it has "no longer" or the like: the day in "We stopped
     on Friday" can be that of the change.
     """
-    wording, terms_of = newer.wording, partial(any_language().terms, language=newer.language)
-    denies = bool(wording.ended) or (_denies(newer) and not _denies(older))
+    wording, terms_of = one.wording, partial(any_language().terms, language=one.language)
+    denies = bool(wording.ended) or (_denies(one) and not _denies(other))
     if not denies or wording.ended != wording.later or SECOND_CLAUSE.search(wording.content):
         return False
-    denials = NEGATORS.union(DENIALS.get(newer.language, ()), *map(text.words, wording.ended))
+    denials = NEGATORS.union(DENIALS.get(one.language, ()), *map(text.words, wording.ended))
     saying = denials.intersection(wording.words)
-    added = newer.content - older.content - {newer.verb} - {*terms_of(" ".join(saying))}
-    if newer.figures:
-        is_apart = newer.figures.isdisjoint(older.figures) and "every day" not in older.figures
+    added = one.content - other.content - {one.verb} - {*terms_of(" ".join(saying))}
+    if one.figures:
+        is_apart = one.figures.isdisjoint(other.figures) and "every day" not in other.figures
         can_begin = wording.ended != () and "from" in wording.words  # "from Monday we no longer use Jenkins"
         return is_apart and not added and not can_begin
     values, words = set[str](), ("", *wording.words)
-    for mine, _ in chain(*differences(wording.words, older.wording.words)):
-        own = [word for word in mine if word not in saying and not older.stems.issuperset(terms(word))]
-        if own and words[words.index(own[0]) - 1] not in saying:  # "is not ready" can deny "is up"
+    for mine, _ in chain(*differences(wording.words, other.wording.words)):
+        own = [word for word in mine if word not in saying and not other.stems.issuperset(terms(word))]
+        if own and words[words.index(own[0]) - 1] not in (*saying, *_INDEFINITE):  # "is not ready" can deny "is up"
             values.update(own)
     return bool(values) and added.issubset(terms_of(" ".join(values)))
+
+
+_INDEFINITE: Final = ("a", "an", "any", "no")
+"""Words before what there is none of at all."""
 
 
 def _denies(one: Statement) -> bool:

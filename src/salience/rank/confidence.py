@@ -132,7 +132,7 @@ def other_name(state: State, sources: Rows) -> Floats:
 
 
 def lacking(state: State, sources: Rows) -> Floats:
-    """Return 1 for a memory without an answer of the kind that the question asks for, else 0; see `answer_kind`."""
+    """Return 1 for a memory without an answer of the asked kind, or that only denies one, else 0; see `answer_kind`."""
     lacks = lacking_answer(state.batch, state.criteria) | denying(state.batch, state.criteria)
     return lacks[sources].astype(np.float64)
 
