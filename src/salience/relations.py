@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 
 from salience.batch import Floats
 from salience.extract.conflicts import Rule, relation
-from salience.extract.pairs import Statement, denies_another_value, features, is_about_another, repeats_event, statement
+from salience.extract.pairs import (
+    Statement,
+    denies_another_value,
+    features,
+    hedges,
+    is_about_another,
+    repeats_event,
+    statement,
+)
 from salience.extract.speakers import ROLES
 from salience.ports import EDGE, Calibration, Need, Services
 from salience.records import CALLER, FACT, LIKELY, Memory, Relation, Replacement, Scope
@@ -221,6 +229,7 @@ def compared(calibration: Calibration, new: Memory, near: Near) -> list[Pair]:
         is_apart = is_apart or mine.is_question or theirs.is_question or speakers[0] != speakers[1]
         is_apart = is_apart or another or repeats_event(mine, theirs)
         is_apart = is_apart or denies_another_value(mine, theirs) or denies_another_value(theirs, mine)
+        is_apart = is_apart or hedges(mine, theirs)
         odds = 1.0 if turns or new.kind == older.kind else OTHER_KIND
         pairs.append(Pair(older, alike, rule, is_apart, odds, row))
     return pairs

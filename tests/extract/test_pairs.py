@@ -14,6 +14,7 @@ from salience.extract.pairs import (
     denies_another_value,
     differences,
     features,
+    hedges,
     is_about_another,
     repeats_event,
     shared_blocks,
@@ -77,6 +78,7 @@ APART = [
     ("My daughter's favourite colour is red", "My favourite colour is green"),
     ("The wifi password at the office is x", "The wifi password at home is y"),
     ("The upload limit is 20", "The download limit is 30"),
+    ("Bob reports to Cleo", "Ann reports to Bob"),
     ("Mein Bruder wohnt in Rom", "Ich wohne in Berlin"),
     ("Das Passwort meines Bruders ist storch", "Mein Passwort ist kranich"),
     ("Mi hermana vive en Roma", "Mi hermano vive en Madrid"),
@@ -182,6 +184,26 @@ DENIES_IT = [
 )
 def test_a_denial_or_the_end_of_one_value_leaves_another_value_true(one, other, is_another):
     assert denies_another_value(statement(one), statement(other)) is is_another
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "is_hedged"),
+    [
+        ("Maybe the meeting is at ten", "The meeting is at nine", True),
+        ("Tom thinks the server is in Dublin", "The server is in Frankfurt", True),
+        ("If there is snow, the shop opens at ten", "The shop opens at nine", True),
+        ("When it rains I take the bus", "I take the bike", True),
+        ("The limit should be 1,000 requests", "The limit is 100 requests", True),
+        ("The kids may go to the school on Oak Street", "The kids go to the school on Elm Street", True),
+        ("The meeting is at ten", "The meeting is at nine", False),
+        ("The deadline is 14 May", "The deadline is 30 April", False),
+        ("Maybe the meeting is at ten", "The meeting might be at nine", False),
+        ("The budget should be 6,000 euros now", "The budget is 5,000 euros", False),
+        ("Noor left, Elias babysits when we go out", "Noor babysits for us", False),
+    ],
+)
+def test_a_plan_a_guess_or_a_condition_is_no_later_value(newer, older, is_hedged):
+    assert hedges(statement(newer), statement(older)) is is_hedged
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ _RULES: Final = {one: tuple(f"{words} " for words in _LISTS.get(f"{one} rules", 
 """Language -> first words of a rule: "Never wash it hot" says how to wash it."""
 _EXCEPTIONS: Final = {one: Phrasebook(_LISTS[f"{one} exceptions"]) for one in _LANGUAGES}
 """Language -> phrases with which a text says more than a denial, such as "until" or "don't forget"."""
-SECOND_CLAUSE: Final = re.compile(r"[,;(—–]|\.\s")
+SECOND_CLAUSE: Final = re.compile(r",(?!\d)|[;(—–]|\.\s")
 _DETERMINERS: Final = frozenset(
     "the a an my your his her its our their this that each every "
     "der die das dem den des ein eine einem einen einer mein meine meinem meinen meiner unser unsere unserem unserer "

@@ -33,7 +33,7 @@ _IDENTIFIER: Final = re.compile(
     r"[^\W_][^\s,;:!?()\"'`]*(?:[\d_./#@\\-]+[^\s,;:!?()\"'`]*)+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|\b[A-Z]{2,}\w*"
 )
 _TRIM: Final = ".-/"
-_CLAUSE_END: Final = re.compile(r"[,;:!?(—–]|\.\s|\s-\s")
+_CLAUSE_END: Final = re.compile(r"[,:](?!\d)|[;!?(—–]|\.\s|\s-\s")
 _PERIOD: Final = re.compile(rf"\b(?:for|of) ({'|'.join((*MONTHS, *WEEKDAYS))}|20\d\d)\b", re.IGNORECASE)
 _KIN: Final = {
     "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "granny": "grandmother",
@@ -243,8 +243,9 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
 
     That is so of the speaker and somebody else, of a relative and anything else, of two people or systems with
     different names, and of two things of one kind ("the wifi at home", "the wifi at the office"), unless one text
-    mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". Of things that opposites or
-    periods tell apart ("my left knee", "my right knee"; "the rent for May", "for June"), it is so in any case.
+    mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". With one verb, that is its
+    object: "Bob reports to Cleo" leaves "Ann reports to Bob" true. Of things that opposites or periods tell apart ("my
+    left knee", "my right knee"; "the rent for May", "for June"), it is so in any case.
     """
     periods = {_period(newer), _period(older)}
     if len(periods) == 2 and "" not in periods:
@@ -266,7 +267,9 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
         is_apart = bool(own_newer and own_older)
     else:
         is_apart = kinds == {"thing"} and bool(own_newer and own_older and newer.subject & older.subject)
-    return is_apart and own_newer.isdisjoint(older.stems) and own_older.isdisjoint(newer.stems)
+    mentions_none = own_newer.isdisjoint(older.stems) and own_older.isdisjoint(newer.stems)
+    is_object = newer.verb == older.verb not in ("", "be") and not newer.wording.later
+    return is_apart and (mentions_none or is_object)
 
 
 def _period(one: Statement) -> str:
@@ -320,6 +323,23 @@ def denies_another_value(one: Statement, other: Statement) -> bool:
         if own and words[words.index(own[0]) - 1] not in (*saying, *_INDEFINITE):  # "is not ready" can deny "is up"
             values.update(own)
     return bool(values) and added.issubset(terms_of(" ".join(values)))
+
+
+def hedges(newer: Statement, older: Statement) -> bool:
+    """Return whether a newer statement tells only a plan, a guess or a condition, unlike the older one.
+
+    "Maybe the meeting is at ten" leaves "The meeting is at nine" true. A text of several clauses can state more, unless
+    it begins with a condition; so can one with a word of change, such as "now".
+    """
+    wording = newer.wording
+    is_conditional = not LISTS["conditions"].isdisjoint(wording.words[:1])
+    is_one = is_conditional or _CLAUSE_END.search(wording.content.rstrip(".")) is None
+    return is_one and not wording.later and _hedges(wording) and not _hedges(older.wording)
+
+
+def _hedges(wording: Wording) -> bool:
+    said = {*wording.words} - ({"may"} if wording.dates else set())
+    return any(not LISTS[name].isdisjoint(said) for name in ("plans", "guesses", "conditions"))
 
 
 _INDEFINITE: Final = ("a", "an", "any", "no")
