@@ -87,7 +87,7 @@ explain` shows the terms of the sum.
 | `question` | 1 if the memory only asks; its weight is given, not fitted |
 | `another` | 1 for a memory of another thing of the kind: "PR 88" for "PR 89", a right knee for a left one; given |
 | `other_name` | 1 for a memory that lacks a name of the question and names something else instead; given |
-| `lacking` | 1 for a memory without an answer of the asked kind, no place for "where", or that denies one; given |
+| `lacking` | 1 for a memory without an answer of the asked kind, or that denies or reverses what is asked; given |
 | `old` | the probability that another memory replaces the hit |
 | the label of a signal | the contribution of that signal to the score |
 

@@ -77,7 +77,7 @@ ROUNDING: Final = 1e-5
 """More than float32 arithmetic adds to the error of an inner product of unit vectors."""
 PRODUCTS: Final = 1 << 22
 """Maximum inner products in memory at a time."""
-KINDS: Final = ("text", "speaker", "number", "date", "name", "claim", "same", "owner", "lacks")
+KINDS: Final = ("text", "speaker", "number", "date", "name", "claim", "same", "owner", "lacks", "role")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
 

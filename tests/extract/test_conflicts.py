@@ -160,7 +160,7 @@ def test_what_counts_as_the_same_meaning_covers_each_other_as_in_ranking(new, ol
         one, other = ([codes[item] for item in distinctions(text)] for text in (new, old))
         assert covers(one, other)
         assert covers(other, one)
-        assert len(KINDS) == 9  # a new kind has to be compared here as well, but for `lacks`
+        assert len(KINDS) == 10  # a new kind has to be compared here as well, but for `lacks` and `role`
 
 
 def opposed(one, other):

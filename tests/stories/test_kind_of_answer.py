@@ -1,5 +1,5 @@
 """Questions for a place, a time, a person or an amount, beside memories of something else of the right thing, or that
-only deny what is asked."""
+only deny what is asked, or say it the other way round."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ PAIRS = [
     ("Kofi leads the design team", "Dana does not lead the design team", "Who leads the design team?"),
     ("We use Postgres for the ledger", "We do not use MySQL for the ledger", "What do we use for the ledger?"),
     ("We format the code with ruff", "We do not format the code with black", "How do we format the code?"),
+    (
+        "The web app calls the billing service",
+        "The billing service calls the ledger",
+        "What calls the billing service?",
+    ),
+    ("The importer depends on the parser", "The parser depends on the lexer", "What depends on the parser?"),
+    ("The parser depends on the lexer", "The importer depends on the parser", "What does the parser depend on?"),
     ("La biblioteca abre a las nueve", "La biblioteca no abre los domingos", "¿Cuándo abre la biblioteca?"),
     ("La réunion est le mardi", "La réunion n'est jamais le vendredi", "Quand est la réunion ?"),
 ]
@@ -85,6 +92,7 @@ def test_a_memory_with_one_answers(text, question):
         ("PR 89 is blocked", "The deploy is at noon", "When is PR 89 deployed?"),
         ("The left drawer sticks", "The scissors are in the kitchen", "Where is the left drawer?"),
         ("Alice does not live in Porto", "Bob lives in Rome", "Where does Alice live?"),
+        ("Alice reports to Cleo", "Dan reports to Bob", "Who reports to Alice?"),
     ],
 )
 def test_what_the_question_names_counts_more_than_the_kind(named, other, question):
@@ -101,6 +109,11 @@ def test_a_newer_memory_without_an_answer_takes_over_no_score_from_one_with_it()
         found = memory.recall("Where does my sister work?")
     assert [hit.memory.id for hit in found] == [older.id, newer.id]
     assert found[1].via is None
+
+
+def test_a_statement_that_says_it_the_other_way_round_is_no_sure_answer():
+    assert asked("Who reports to Bob?", "Bob reports to Cleo").verdict == "does not answer"
+    assert asked("Who reports to Bob?", "Ann reports to Bob").verdict == "answers"
 
 
 def test_a_newer_denial_takes_over_the_score_of_what_it_denies_and_is_less_sure():

@@ -23,6 +23,7 @@ from salience.extract.entities import Found, marks, names, read
 from salience.extract.owners import owner
 from salience.extract.periods import Window
 from salience.extract.phrases import Phrasebook
+from salience.extract.roles import roles
 from salience.extract.subjects import stated
 from salience.extract.when import event
 from salience.extract.wordlists import MONTHS, NEVER, OPENING_VERBS, ORDINARY, WEEKDAYS, load
@@ -46,10 +47,10 @@ def distinctions(content: str, speaker: str | None = None, time: str = "") -> tu
     """Return the distinctions of a text, each as `kind:value` with a kind of `batch.KINDS`.
 
     The first is `text:` with a hash of the text in normal form, the second `same:` with a hash of the `statement`, its
-    speaker and its time; `speaker:` and `owner:` (see `owners`) follow if there is one, and `lacks:` for each kind of
-    answer that the text does not give (see `answers`). Then follow the numbers and dates of `numerals`, then the names
-    and marks of `entities` and the claims of `CONTRASTS`, each group in the order of the text and with repetitions;
-    `claim:asks` is the last one of a text that only asks.
+    speaker and its time. If there are any, `speaker:` and `owner:` follow (see `owners`), `lacks:` for each kind of
+    answer that the text does not give (see `answers`), and `role:` for who does what to whom (see `roles`). Then follow
+    the numbers and dates of `numerals`, then the names and marks of `entities` and the claims of `CONTRASTS`, each
+    group in the order of the text and with repetitions; `claim:asks` is the last one of a text that only asks.
 
     Args:
         content: the text.
@@ -63,6 +64,7 @@ def distinctions(content: str, speaker: str | None = None, time: str = "") -> tu
         *([f"speaker:{by}"] if speaker else ()),
         *([f"owner:{whose}"] if (whose := owner(content)) else ()),
         *(f"lacks:{kind}" for kind in missing_kinds(content, found)),
+        *roles(content),
         *found,
         *(["claim:asks"] if only_asks(content) else []),
     )

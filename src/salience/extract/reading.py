@@ -15,6 +15,7 @@ from salience.extract.answers import asked_kind, asks_value
 from salience.extract.distinctions import details, numbered
 from salience.extract.phrases import detect_intent
 from salience.extract.rivals import Rivals, of_self, rivals
+from salience.extract.roles import reversed_role
 from salience.extract.tense import QuestionTense, question_tense
 from salience.ports import SessionSpan
 from salience.records import PERIOD, Intent, TimeCue
@@ -49,6 +50,7 @@ class Reading:
         numbered: the terms of things that a number names: "pr" in "Was PR 89 merged?".
         rivals: its words that say which of several things is meant.
         lacking: the distinction of memories without an answer of the kind that it asks for; empty for any kind.
+        reversed: the distinction of memories that say it the other way round; empty for most questions.
         asks_value: whether a memory that only denies what it asks for is no answer.
         anchor: the terms that name the event which bounds its time (see `TimeCue`).
         intent: its intent, with the time that it names.
@@ -70,6 +72,7 @@ class Reading:
     numbered: tuple[str, ...] = ()
     rivals: tuple[Rivals, ...] = ()
     lacking: str = ""
+    reversed: str = ""
     asks_value: bool = False
     anchor: tuple[str, ...] = ()
     intent: Intent = Intent()
@@ -79,7 +82,8 @@ class Reading:
     def rival_words(self) -> tuple[str, ...]:
         """The distinct terms and distinctions of the members of `rivals`, and those of memories that lack an answer."""
         words = [word for one in self.rivals for member in one.members for word in member]
-        return tuple(dict.fromkeys(filter(None, (*words, self.lacking, NO_VALUE if self.asks_value else ""))))
+        lacking = (self.lacking, self.reversed, NO_VALUE if self.asks_value else "")
+        return tuple(dict.fromkeys(filter(None, (*words, *lacking))))
 
 
 def read(
@@ -167,6 +171,7 @@ def read(
             *of_self(first_person_text, terms_of, searched=terms),
         ),
         lacking=f"lacks:{kind}" if (kind := asked_kind(text, language)) else "",
+        reversed=reversed_role(text, language),
         asks_value=asks_value(text, language),
         anchor=tuple([term for term in anchor if term in terms]),
         intent=intent,

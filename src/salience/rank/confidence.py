@@ -13,10 +13,9 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Rows
 from salience.rank.signals import (
-    denying,
     holding,
     inverse_document_frequency,
-    lacking_answer,
+    not_answering,
     numbers_or_names,
     of_another,
 )
@@ -132,9 +131,8 @@ def other_name(state: State, sources: Rows) -> Floats:
 
 
 def lacking(state: State, sources: Rows) -> Floats:
-    """Return 1 for a memory without an answer of the asked kind, or that only denies one, else 0; see `answer_kind`."""
-    lacks = lacking_answer(state.batch, state.criteria) | denying(state.batch, state.criteria)
-    return lacks[sources].astype(np.float64)
+    """Return 1 for a memory without an answer of the asked kind, or that denies or reverses it; see `answer_kind`."""
+    return not_answering(state.batch, state.criteria)[sources].astype(np.float64)
 
 
 def old(state: State, _: Rows) -> Floats:

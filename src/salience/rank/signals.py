@@ -281,19 +281,25 @@ def answer_kind(batch: Batch, criteria: Criteria, *, floor: float) -> Floats:
     """Return 1, or `floor` for a memory without an answer of the kind that the question asks for, [floor, 1].
 
     "The office closes at six" names no place, for which "Where is the office?" asks, and "The office is not in Porto"
-    only denies one; see `extract.answers`. It is 1 for a question with a name, a number or a word that tells things
-    apart: these count more than the kind.
+    only denies one; see `extract.answers`. "Bob reports to Cleo" says the reverse of what "Who reports to Bob?" asks;
+    see `extract.roles`. It is 1 for a question with a name, a number or a word that tells things apart: these count
+    more than the kind.
     """
     reading = criteria.reading
     is_specific = bool(reading.specifics) or any(one.members[0] for one in reading.rivals)
-    lacks = lacking_answer(batch, criteria) | denying(batch, criteria)
-    return np.where(lacks & (not is_specific), floor, 1.0)
+    return np.where(not_answering(batch, criteria) & (not is_specific), floor, 1.0)
+
+
+def not_answering(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
+    """Return bool[n], which memories are in `lacking_answer` or `denying`."""
+    return lacking_answer(batch, criteria) | denying(batch, criteria)
 
 
 def lacking_answer(batch: Batch, criteria: Criteria) -> NDArray[np.bool_]:
-    """Return bool[n], which memories have no answer of the kind that the question asks for."""
+    """Return bool[n], which memories have no answer of the asked kind, or say what is asked the other way round."""
     lacking = np.zeros(len(batch), np.bool_)
-    lacking[batch.rivals.get(criteria.reading.lacking, [])] = True
+    for distinction in (criteria.reading.lacking, criteria.reading.reversed):
+        lacking[batch.rivals.get(distinction, [])] = True
     return lacking
 
 
