@@ -244,11 +244,16 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     That is so of the speaker and somebody else, of a relative and anything else, of two people or systems with
     different names, and of two things of one kind ("the wifi at home", "the wifi at the office"), unless one text
     mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". With one verb, that is its
-    object: "Bob reports to Cleo" leaves "Ann reports to Bob" true. Of things that opposites or periods tell apart ("my
-    left knee", "my right knee"; "the rent for May", "for June"), it is so in any case.
+    object: "Bob reports to Cleo" leaves "Ann reports to Bob" true. Of a former thing with a value of its own ("The old
+    server at AWS is off"), and of things that opposites or periods tell apart ("my left knee", "my right knee"; "the
+    rent for May", "for June"), it is so in any case.
     """
     periods = {_period(newer), _period(older)}
     if len(periods) == 2 and "" not in periods:
+        return True
+    is_former = not (newer.subject - older.subject).isdisjoint(_FORMER)
+    has_own_value = not newer.names | newer.figures <= older.names | older.figures
+    if is_former and has_own_value and not SECOND_CLAUSE.search(newer.wording.content):
         return True
     before, _ = differences(newer.wording.words, older.wording.words)
     for mine, theirs in before:
@@ -270,6 +275,9 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     mentions_none = own_newer.isdisjoint(older.stems) and own_older.isdisjoint(newer.stems)
     is_object = newer.verb == older.verb not in ("", "be") and not newer.wording.later
     return is_apart and (mentions_none or is_object)
+
+
+_FORMER: Final = frozenset(stem for word in ("old", "former", "previous") for stem in terms(word))
 
 
 def _period(one: Statement) -> str:
