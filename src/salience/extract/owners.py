@@ -56,10 +56,20 @@ def opening(words: Sequence[str], verbs: Set[str]) -> tuple[int, int | None]:
     """Return the place of the first word of a text's subject and that of the first verb after it; None without one."""
     start = next((at for at, word in enumerate(words) if word not in LISTS["openers"]), len(words))
     places = range(start, min(start + MAX_OPENING, len(words)))
-    verb = next((at for at in places if is_verb(words[at], verbs)), None)
+    verb = next((at for at in places if is_verb(words[at], verbs) and not _is_noun(words, at)), None)
     if verb is None:  # "db-03 replicates": the first word in the third person
         verb = next((at for at in places[1:] if _THIRD_PERSON.fullmatch(words[at])), None)
     return start, verb
+
+
+def _is_noun(words: Sequence[str], at: int) -> bool:
+    """Return whether a word is no verb since it belongs to somebody: "my left knee", "Anna's work number".
+
+    A past form after a name can be a verb: "Paul's married".
+    """
+    before = words[at - 1] if at else ""
+    is_past = words[at] in _PAST_FORMS or words[at].endswith("ed")
+    return before in LISTS["possessives"] or (before.endswith("'s") and not is_past)
 
 
 def owner(content: str) -> Owner:

@@ -246,7 +246,7 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     mentions the subject of the other: "Ann left, Bob runs it now" changes "Ann runs it". With one verb, that is its
     object: "Bob reports to Cleo" leaves "Ann reports to Bob" true. Of a former thing with a value of its own ("The old
     server at AWS is off"), and of things that opposites or periods tell apart ("my left knee", "my right knee"; "the
-    rent for May", "for June"), it is so in any case.
+    rent for May", "for June"; "the flight to Oslo", "from Oslo"), it is so in any case.
     """
     periods = {_period(newer), _period(older)}
     if len(periods) == 2 and "" not in periods:
@@ -260,13 +260,15 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
         are_opposite = any(opposites(mine, theirs))
         if are_opposite and _opens(newer.wording.words, mine[0]) and _opens(older.wording.words, theirs[0]):
             return True
+    if any((_OTHER_WAY[preposition], place) in _ways(older) for preposition, place in _ways(newer)):
+        return True
     own_newer, own_older = newer.subject - older.subject, older.subject - newer.subject
     kinds = {newer.about, older.about}
     if kinds in ({"self", "relative"}, {"thing", "relative"}):
         relative, other = (newer, older) if newer.about == "relative" else (older, newer)
         people = relative.subject & _kin()  # of "my brother's dog", "brother" and "dog"
         return not people <= other.stems if people else relative.subject.isdisjoint(other.stems)
-    if kinds == {"self", "other"}:
+    if kinds == {"self", "other"} or (kinds == {"thing", "other"} and _have_two_owners(newer, older)):
         is_apart = True
     elif kinds <= {"relative", "other"}:
         is_apart = bool(own_newer and own_older)
@@ -277,6 +279,23 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
     return is_apart and (mentions_none or is_object)
 
 
+def _have_two_owners(one: Statement, other: Statement) -> bool:
+    """Return whether one statement opens with "my" and the other one with "Paul's"."""
+    mine, named = (one, other) if one.about == "thing" else (other, one)
+    possessors = {word.removesuffix("'s") for word in named.wording.words[:MAX_OWNER] if word.endswith("'s")}
+    return not _OWN.isdisjoint(mine.wording.words[:MAX_OWNER]) and not possessors.isdisjoint(named.names)
+
+
+def _ways(one: Statement) -> set[tuple[str, str]]:
+    """Return each preposition of a way in the subject, with the word after it: ("to", "oslo") of "the flight to Oslo"."""
+    words = one.wording.words
+    return {pair for pair in pairwise(words) if pair[0] in _OTHER_WAY and _opens(words, pair[0])}
+
+
+_OTHER_WAY: Final = {"to": "from", "from": "to"}
+MAX_OWNER: Final = 3
+"""Words of a text in which its owner is looked for."""
+_OWN: Final = LISTS["selves"] & LISTS["possessives"]
 _FORMER: Final = frozenset(stem for word in ("old", "former", "previous") for stem in terms(word))
 
 
