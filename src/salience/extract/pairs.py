@@ -287,7 +287,7 @@ def _have_two_owners(one: Statement, other: Statement) -> bool:
 
 
 def _ways(one: Statement) -> set[tuple[str, str]]:
-    """Return each preposition of a way in the subject, with the word after it: ("to", "oslo") of "the flight to Oslo"."""
+    """Return each preposition of a way in the subject and the word after it: ("to", "oslo") of "the flight to Oslo"."""
     words = one.wording.words
     return {pair for pair in pairwise(words) if pair[0] in _OTHER_WAY and _opens(words, pair[0])}
 
