@@ -37,6 +37,7 @@ CLOSE: Final = frozenset(
 """Words for people whose state is not that of the speaker, in all their forms."""
 _BOTH: Final = LISTS["selves"] | frozenset("you your yours yourself user user's".split())
 """Words of the speaker and the listener."""
+_DETERMINERS: Final = LISTS["possessives"] | {"a", "an", "the"}
 _OF: Final = frozenset("of de von meines unseres".split())
 Owner = Literal["", "relative", "relative's"]
 """Whose state a text tells: of a relative, or of what belongs to one; "" for anybody else's."""
@@ -63,13 +64,13 @@ def opening(words: Sequence[str], verbs: Set[str]) -> tuple[int, int | None]:
 
 
 def _is_noun(words: Sequence[str], at: int) -> bool:
-    """Return whether a word is no verb since it belongs to somebody: "my left knee", "Anna's work number".
+    """Return whether a word is no verb, after an article or an owner: "the rent", "my left knee", "Anna's work number".
 
     A past form after a name can be a verb: "Paul's married".
     """
     before = words[at - 1] if at else ""
     is_past = words[at] in _PAST_FORMS or words[at].endswith("ed")
-    return before in LISTS["possessives"] or (before.endswith("'s") and not is_past)
+    return before in _DETERMINERS or (before.endswith("'s") and not is_past)
 
 
 def owner(content: str) -> Owner:

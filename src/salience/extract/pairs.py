@@ -34,7 +34,7 @@ _IDENTIFIER: Final = re.compile(
 )
 _TRIM: Final = ".-/"
 _CLAUSE_END: Final = re.compile(r"[,:](?!\d)|[;!?(—–]|\.\s|\s-\s")
-_PERIOD: Final = re.compile(rf"\b(?:for|of) ({'|'.join((*MONTHS, *WEEKDAYS))}|20\d\d)\b", re.IGNORECASE)
+_PERIOD: Final = re.compile(rf"\b(?:for|from|of) ({'|'.join((*MONTHS, *WEEKDAYS))}|20\d\d)\b", re.IGNORECASE)
 _KIN: Final = {
     "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "granny": "grandmother",
     "grandma": "grandmother", "nan": "grandmother", "grandpa": "grandfather", "grandad": "grandfather",
