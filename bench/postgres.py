@@ -368,7 +368,8 @@ def capacity(args: argparse.Namespace) -> str:
     many = f"{args.processes} processes of {args.threads} threads"
     text = f"Tenants of equal size. {many} ask any of the tenants under `salience`, after each tenant was asked once. "
     text += "*server* and *clients*: processor time of a recall. *of a process*: memory that the columns take in each, "
-    text += "at most those of `SALIENCE_CACHED_ROWS` memories."
+    text += "at most those of `SALIENCE_CACHED_ROWS` memories. In a tenant of more than `SALIENCE_EXACT_ROWS`, the "
+    text += "server's indexes find the memories to rank."
     head = ("memories", "tenants", "recalls a second", "clients, ms", "server, ms", "bytes a memory on disk")
     return "\n\n".join(("## Capacity", text, table((*head, "of a process"), rows, 0)))
 
