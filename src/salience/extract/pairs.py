@@ -39,6 +39,13 @@ _KIN: Final = {
     "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "granny": "grandmother",
     "grandma": "grandmother", "nan": "grandmother", "grandpa": "grandfather", "grandad": "grandfather",
 }  # fmt: skip
+_OWN: Final = LISTS["selves"] & LISTS["possessives"]
+_MAX_OWNER: Final = 3
+"""Words of a text in which its owner is looked for."""
+_FORMER: Final = frozenset(stem for word in ("old", "former", "previous") for stem in terms(word))
+_OTHER_WAY: Final = {"to": "from", "from": "to"}
+_INDEFINITE: Final = ("a", "an", "any", "no")
+"""Words before what there is none of at all."""
 About = Literal["self", "relative", "other", "thing", "unknown"]
 """Whose state a statement tells: of the speaker or user, of a relative or somebody or something with a name, of a thing
 without one, or of nothing that is named."""
@@ -282,21 +289,14 @@ def is_about_another(newer: Statement, older: Statement) -> bool:
 def _have_two_owners(one: Statement, other: Statement) -> bool:
     """Return whether one statement opens with "my" and the other one with "Paul's"."""
     mine, named = (one, other) if one.about == "thing" else (other, one)
-    possessors = {word.removesuffix("'s") for word in named.wording.words[:MAX_OWNER] if word.endswith("'s")}
-    return not _OWN.isdisjoint(mine.wording.words[:MAX_OWNER]) and not possessors.isdisjoint(named.names)
+    possessors = {word.removesuffix("'s") for word in named.wording.words[:_MAX_OWNER] if word.endswith("'s")}
+    return not _OWN.isdisjoint(mine.wording.words[:_MAX_OWNER]) and not possessors.isdisjoint(named.names)
 
 
 def _ways(one: Statement) -> set[tuple[str, str]]:
     """Return each preposition of a way in the subject and the word after it: ("to", "oslo") of "the flight to Oslo"."""
     words = one.wording.words
     return {pair for pair in pairwise(words) if pair[0] in _OTHER_WAY and _opens(words, pair[0])}
-
-
-_OTHER_WAY: Final = {"to": "from", "from": "to"}
-MAX_OWNER: Final = 3
-"""Words of a text in which its owner is looked for."""
-_OWN: Final = LISTS["selves"] & LISTS["possessives"]
-_FORMER: Final = frozenset(stem for word in ("old", "former", "previous") for stem in terms(word))
 
 
 def _period(one: Statement) -> str:
@@ -367,10 +367,6 @@ def hedges(newer: Statement, older: Statement) -> bool:
 def _hedges(wording: Wording) -> bool:
     said = {*wording.words} - ({"may"} if wording.dates else set())
     return any(not LISTS[name].isdisjoint(said) for name in ("plans", "guesses", "conditions"))
-
-
-_INDEFINITE: Final = ("a", "an", "any", "no")
-"""Words before what there is none of at all."""
 
 
 def _denies(one: Statement) -> bool:
