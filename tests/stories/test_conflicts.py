@@ -13,7 +13,7 @@ from salience.remember.conflicts import LABELLED
     [
         ("The request limit is 30 a minute", "The request limit is 40 a minute", "update", "number: 30 -> 40"),
         ("The request limit is 30 a minute", "The request limit is now 40 a minute", "update", "number: 30 -> 40"),
-            ("Ann agreed", "Ann did not agree", "contradiction", "negation"),
+        ("Ann agreed", "Ann did not agree", "contradiction", "negation"),
         ("The office closes at six", "the office closes at six!", "duplicate", "same"),
     ],
 )
