@@ -44,6 +44,7 @@ _MAX_OWNER: Final = 3
 """Words of a text in which its owner is looked for."""
 _FORMER: Final = frozenset(stem for word in ("old", "former", "previous") for stem in terms(word))
 _OTHER_WAY: Final = {"to": "from", "from": "to"}
+_HEDGES: Final = LISTS["plans"] | LISTS["guesses"] | LISTS["conditions"]
 _INDEFINITE: Final = ("a", "an", "any", "no")
 """Words before what there is none of at all."""
 About = Literal["self", "relative", "other", "thing", "unknown"]
@@ -359,14 +360,15 @@ def hedges(newer: Statement, older: Statement) -> bool:
     it begins with a condition; so can one with a word of change, such as "now".
     """
     wording = newer.wording
+    if wording.later or not _hedges(wording) or _hedges(older.wording):
+        return False
     is_conditional = not LISTS["conditions"].isdisjoint(wording.words[:1])
-    is_one = is_conditional or _CLAUSE_END.search(wording.content.rstrip(".")) is None
-    return is_one and not wording.later and _hedges(wording) and not _hedges(older.wording)
+    return is_conditional or _CLAUSE_END.search(wording.content.rstrip(".")) is None
 
 
 def _hedges(wording: Wording) -> bool:
-    said = {*wording.words} - ({"may"} if wording.dates else set())
-    return any(not LISTS[name].isdisjoint(said) for name in ("plans", "guesses", "conditions"))
+    found = _HEDGES & wording.vocabulary
+    return bool(found - {"may"} if wording.dates else found)
 
 
 def _denies(one: Statement) -> bool:
